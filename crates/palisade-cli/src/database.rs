@@ -11,6 +11,7 @@ use crate::{
     database_name::stem,
     exit::Failure,
     host::{self, Driver},
+    setup_command::SetupCommand,
     sqlite,
     target::Target,
 };
@@ -43,6 +44,14 @@ impl Access {
 }
 
 impl Database {
+    /// Is told of with the command that prints an account for it, where it has accounts.
+    pub(crate) fn set_up_by(self, command: SetupCommand) -> Self {
+        match self {
+            Self::Server(target) => Self::Server(target.set_up_by(command)),
+            file @ (Self::Sqlite(_) | Self::Memory(_)) => file,
+        }
+    }
+
     /// The dialect it speaks.
     pub(crate) fn dialect(&self) -> Dialect {
         match self {

@@ -16,6 +16,7 @@ use crate::{
     host::{self, Driver},
     human, mysql, postgres,
     setup::Setup,
+    setup_command::SetupCommand,
     standing, stdout,
     target::{Engine, Target},
     unreadable,
@@ -43,6 +44,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<Exit, Failure> {
                 endpoints: &[],
                 product: None,
                 server_version: None,
+                setup_sql: None,
                 weaknesses: Vec::new(),
                 notes: Vec::new(),
             }
@@ -101,22 +103,22 @@ struct Finding<'a> {
     #[serde(skip)]
     product: Option<&'static str>,
     server_version: Option<String>,
+    /// What prints the grants that are missing, or another account.
+    #[serde(skip)]
+    setup_sql: Option<String>,
     weaknesses: Vec<Weak>,
     /// What there is to know of the account, the principal and the policies.
     notes: Vec<String>,
 }
 
 fn look<'a>(setup: &Setup, target: &'a Target, access: Access) -> Result<Finding<'a>, Failure> {
-    let runtime = host::runtime()?;
     let Account {
         product,
         version,
+        role,
         weaknesses,
         notes,
-    } = match target.engine() {
-        Engine::Postgres => runtime.block_on(postgres::look(setup, target, access))?,
-        Engine::Mysql => runtime.block_on(mysql::look(setup, target, access))?,
-    };
+    } = Account::look(setup, target, access)?;
     Ok(Finding {
         database: target.database().to_owned(),
         dialect: target.engine().dialect().name(),
@@ -124,6 +126,7 @@ fn look<'a>(setup: &Setup, target: &'a Target, access: Access) -> Result<Finding
         endpoints: target.endpoints(),
         product: Some(product),
         server_version: version,
+        setup_sql: advise(&target.setup_command(access), &role, &weaknesses),
         weaknesses,
         notes,
     })
@@ -143,20 +146,22 @@ const OF_OTHER_ACCOUNTS: [&str; 10] = [
     "unknown-privilege",
 ];
 
-/// What prints the grants that `found` lacks, or another account.
-fn advise(found: &Finding<'_>) -> Option<&'static str> {
-    let has = |kinds: &[&str]| {
-        let mut weaknesses = found.weaknesses.iter();
-        weaknesses.any(|weak| kinds.contains(&weak.kind))
-    };
+/// What prints the grants that the account `role` lacks, or another account; `command` has the database and the policies.
+fn advise(command: &SetupCommand, role: &str, weaknesses: &[Weak]) -> Option<String> {
+    let has = |kinds: &[&str]| weaknesses.iter().any(|weak| kinds.contains(&weak.kind));
+    let command = command.clone();
     if has(&OF_OTHER_ACCOUNTS) {
-        Some("`palisade setup-sql` prints an account that has no more than the policies need.")
+        Some(format!(
+            "`{command}` prints an account that has no more than the policies need."
+        ))
     } else if has(&["missing-step-grant"]) {
-        Some(
-            "`palisade setup-sql --update --writable --steps` prints all that changes in steps take.",
-        )
+        let command = command.with(&["--role", role, "--update", "--steps"]);
+        Some(format!(
+            "`{command}` prints all that changes in steps take."
+        ))
     } else if has(&["missing-grant"]) {
-        Some("`palisade setup-sql --update` prints all that the policies need.")
+        let command = command.with(&["--role", role, "--update"]);
+        Some(format!("`{command}` prints all that the policies need."))
     } else {
         None
     }
@@ -192,7 +197,7 @@ fn describe(found: &Finding<'_>) -> String {
             weak.kind, weak.description, weak.remedy
         );
     }
-    if let Some(advice) = advise(found) {
+    if let Some(advice) = &found.setup_sql {
         let _ = writeln!(out, "\n{advice}");
     }
     out

@@ -26,6 +26,7 @@ use crate::{
     exit::{Exit, Failure},
     file_schemas::{self, SchemaOf},
     human,
+    init_account::StrongAccount,
     init_proposals::{self, Proposal, quote_name},
     policies::{self, STARTER},
     policy::test::{not_loaded, not_run, replace},
@@ -81,6 +82,10 @@ pub(crate) fn run(arguments: &InitArguments) -> Result<Exit, Failure> {
             .map_err(|error| Failure::Internal(error.to_string()))?,
         false => starter,
     };
+    let strong = match &origin {
+        Origin::Database(Database::Server(target)) => StrongAccount::find(&setup, target),
+        Origin::Database(Database::Sqlite(_) | Database::Memory(_)) | Origin::Schema(_) => None,
+    };
     let mut written = Written::default();
     let report = place
         .files(&origin, &arguments.secret, &firewall)
@@ -108,8 +113,9 @@ pub(crate) fn run(arguments: &InitArguments) -> Result<Exit, Failure> {
         not_sampled: sample.map_or_else(Vec::new, |sample| sample.not_sampled),
         is_first,
     };
+    let strong = strong.filter(|_| place.names(&origin));
     stdout::text(&match arguments.format {
-        Format::Json => found.json(&written, &report)?,
+        Format::Json => found.json(&written, &report, strong.as_ref().map(|one| (one, &place)))?,
         Format::Text => {
             let mut out = String::new();
             for (what, path) in &written.files {
@@ -119,7 +125,7 @@ pub(crate) fn run(arguments: &InitArguments) -> Result<Exit, Failure> {
             if let Some(told) = unreadable::describe(firewall.catalog()) {
                 out.push_str(&human::wrap(&format!("note: {told}"), 0, 6));
             }
-            out.push_str(&place.tell(&report));
+            out.push_str(&place.tell(&report, strong.as_ref()));
             out
         }
     })?;
@@ -300,7 +306,7 @@ impl Place {
         firewall: &Firewall,
     ) -> Result<Vec<(PathBuf, String)>, Failure> {
         let mut files = vec![(
-            self.dir.join("palisade.toml"),
+            self.configuration_file(),
             match origin {
                 Origin::Database(database) => self.configuration(database, secret)?,
                 Origin::Schema(_) => {
@@ -420,15 +426,23 @@ impl Place {
     }
 
     /// What became of the tests, for people.
-    fn tell(&self, report: &Report) -> String {
+    fn tell(&self, report: &Report, strong: Option<&StrongAccount<'_>>) -> String {
         let shown = self.policies.display();
+        let configuration = self.configuration_file();
+        let account =
+            strong.map(|strong| strong.describe(&self.policies, &configuration, &self.name));
+        let client = match &account {
+            Some(_) => "Then give the database",
+            None => "and give the database",
+        };
+        let account = account.unwrap_or_default();
         match report.is_passed() {
             true => format!(
                 "\nTests in `{shown}`: {}. Edit the policies, then run\n  palisade policy test {shown}\n\
-                 and give the database to a client (`mcp-config --list` names them):\n  \
+                 {account}{client} to a client (`mcp-config --list` names them):\n  \
                  palisade mcp-config claude-code --config {} --write\n",
                 report.summary(),
-                self.dir.join("palisade.toml").display()
+                configuration.display()
             ),
             false => {
                 let form = TextForm {
@@ -436,6 +450,21 @@ impl Place {
                     folder: self.policies.clone(),
                 };
                 format!("\nTests in `{shown}`:\n{}", report.text(&form))
+            }
+        }
+    }
+
+    fn configuration_file(&self) -> PathBuf {
+        self.dir.join("palisade.toml")
+    }
+
+    /// Whether the configuration names the account that `origin` was read by: it may have been written earlier, for another.
+    fn names(&self, origin: &Origin) -> bool {
+        let text = std::fs::read_to_string(self.configuration_file()).unwrap_or_default();
+        match origin {
+            Origin::Database(Database::Server(target)) => text.contains(target.url()),
+            Origin::Database(Database::Sqlite(_) | Database::Memory(_)) | Origin::Schema(_) => {
+                false
             }
         }
     }
@@ -509,7 +538,12 @@ impl Found {
         !self.known.contains(&name)
     }
 
-    fn json(&self, written: &Written, report: &Report) -> Result<String, Failure> {
+    fn json(
+        &self,
+        written: &Written,
+        report: &Report,
+        strong: Option<(&StrongAccount<'_>, &Place)>,
+    ) -> Result<String, Failure> {
         let files = written.files.iter();
         let files =
             files.map(|(what, path)| json!({"file": path.display().to_string(), "state": what}));
@@ -531,6 +565,10 @@ impl Found {
             "proposals": proposals,
             "proposals_written": self.is_first,
             "not_sampled": self.not_sampled,
+            "strong_account": strong.map(|(strong, place)| json!({
+                "excess": strong.excess,
+                "setup_sql": strong.command(&place.policies).to_string(),
+            })),
             "tests": report.json(),
         });
         Ok(format!("{told}\n"))

@@ -113,6 +113,7 @@ mod history;
 mod host;
 mod human;
 mod init;
+mod init_account;
 mod init_proposals;
 mod json;
 mod key_file;
@@ -145,7 +146,9 @@ mod serve;
 mod serve_http;
 mod server_statements;
 mod setup;
+mod setup_command;
 mod setup_sql;
+mod shell_word;
 mod snippet;
 #[cfg_attr(not(feature = "prove"), path = "absent/solver.rs")]
 mod solver;

@@ -17,7 +17,7 @@ use crate::{
     weakness::{Excess, Weak},
 };
 
-pub(crate) use crate::account::mysql::{look, sql};
+pub(crate) use crate::account::mysql::{look, own_role, sql};
 
 /// How long reading a catalog may take.
 const CATALOG_TIME: Duration = Duration::from_secs(60);

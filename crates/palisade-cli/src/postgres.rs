@@ -25,7 +25,7 @@ use crate::{
     weakness::{Excess, Weak},
 };
 
-pub(crate) use crate::account::postgres::{look, sql};
+pub(crate) use crate::account::postgres::{look, own_role, sql};
 pub(crate) use palisade_postgres::SettingName;
 
 /// How long reading a catalog may take.

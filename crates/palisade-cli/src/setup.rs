@@ -32,6 +32,7 @@ use crate::{
     exit::Failure,
     policies::Policies,
     secret::Secret,
+    setup_command::SetupCommand,
     target::Target,
     webhook::Webhook,
 };
@@ -98,6 +99,8 @@ impl Setup {
             Source::Connection(name) => Some(name.clone()),
             Source::Sqlite(_) | Source::Server(_, _) => None,
         };
+        let command = SetupCommand::of_source(&source);
+        let command = command.map(|command| command.given(secret, arguments));
         let file = configuration(arguments)?;
         let (config, database) = reach(source, secret, file.as_ref())?;
         let setup = Self::new(&config, arguments, audit)?;
@@ -106,7 +109,10 @@ impl Setup {
                 connection,
                 ..setup
             },
-            database,
+            match command {
+                Some(command) => database.set_up_by(command),
+                None => database,
+            },
         ))
     }
 
@@ -188,7 +194,8 @@ impl Setup {
                     connection: Some(name.to_owned()),
                     ..Self::new(config, arguments, audit)?
                 };
-                Ok((setup, database.clone()))
+                let command = SetupCommand::of_connection(name).given(secret, arguments);
+                Ok((setup, database.clone().set_up_by(command)))
             })
             .collect()
     }

@@ -37,11 +37,20 @@ pub(crate) fn run(arguments: &SetupSqlArguments) -> Result<Exit, Failure> {
             return Ok(Exit::Permitted);
         }
     };
-    let role = arguments.role.as_deref().unwrap_or(match access {
+    let runtime = host::runtime()?;
+    // What is there to be granted more is who logs in, unless that is who grants it.
+    let own = match (&arguments.role, arguments.update) {
+        (Some(_), _) | (None, false) => None,
+        (None, true) => match target.engine() {
+            Engine::Postgres => runtime.block_on(postgres::own_role(target))?,
+            Engine::Mysql => runtime.block_on(mysql::own_role(target))?,
+        },
+    };
+    let role = arguments.role.as_deref().or(own.as_deref());
+    let role = role.unwrap_or(match access {
         Access::Read => "palisade_reader",
         Access::Write => "palisade_writer",
     });
-    let runtime = host::runtime()?;
     let asked = Asked {
         role,
         access,

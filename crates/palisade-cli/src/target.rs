@@ -15,6 +15,7 @@ use crate::{
     mysql,
     postgres::{self, SettingName},
     secret::{Password, Secret},
+    setup_command::SetupCommand,
     weakness::{Excess, Weak},
 };
 
@@ -54,6 +55,8 @@ pub(crate) struct Target {
     handed: Option<SettingName>,
     is_pooled: bool,
     max_lag: Option<Duration>,
+    /// What prints an account for it; none where the URL alone says that.
+    setup_command: Option<Box<SetupCommand>>,
 }
 
 /// What the reading of a URL gives.
@@ -170,6 +173,7 @@ impl Target {
             handed: None,
             is_pooled: false,
             max_lag: None,
+            setup_command: None,
         })
     }
 
@@ -186,6 +190,26 @@ impl Target {
         Self {
             typed: Some(Box::new(password)),
             ..self
+        }
+    }
+
+    /// Is told of with the command that prints an account for it.
+    pub(crate) fn set_up_by(self, command: SetupCommand) -> Self {
+        Self {
+            setup_command: Some(Box::new(command)),
+            ..self
+        }
+    }
+
+    /// What prints an account for it, with no more than the policies need.
+    pub(crate) fn setup_command(&self, access: Access) -> SetupCommand {
+        let command = match &self.setup_command {
+            Some(command) => SetupCommand::clone(command),
+            None => SetupCommand::of_url(&self.url),
+        };
+        match access {
+            Access::Read => command,
+            Access::Write => command.writable(),
         }
     }
 
@@ -335,20 +359,27 @@ impl Target {
             }
             (false | true, _) => return Ok(()),
         };
+        let (may, can) = match access {
+            Access::Read => ("read", "can only read"),
+            Access::Write => (
+                "what policies permit",
+                "can change what policies permit, and no more",
+            ),
+        };
         Err(Failure::Configuration(format!(
-            "error: the account can do more than read, which its privileges should rule out:\n  - {}\n  \
-             help: `palisade setup-sql {}` prints an account that can only read;\n        \
+            "error: the account can do more than {may}, which its privileges should rule out:\n  - {}\n  \
+             help: `{}` prints an account that {can};\n        \
              `{key} = true` at the connection in the configuration starts with this one",
             told.join("\n  - "),
-            self.url
+            self.setup_command(access)
         )))
     }
 
     /// What can be done about an account that administers the server.
     pub(crate) fn another_account(&self) -> String {
         format!(
-            "`palisade setup-sql {}` prints an account that can only read",
-            self.url
+            "`{}` prints an account that can only read",
+            self.setup_command(Access::Read)
         )
     }
 

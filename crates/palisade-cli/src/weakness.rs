@@ -16,6 +16,21 @@ pub(crate) struct Weak {
     pub(crate) excess: Excess,
 }
 
+impl Weak {
+    /// Whether a start refuses an account for it that is to read.
+    pub(crate) fn is_refused(&self) -> bool {
+        match self.excess {
+            Excess::Superuser | Excess::Write => true,
+            Excess::Create | Excess::Nothing => false,
+        }
+    }
+
+    /// Whether it is what sets apart who administers the server.
+    pub(crate) fn is_administration(&self) -> bool {
+        ["superuser", "role-attribute", "can-grant"].contains(&self.kind)
+    }
+}
+
 /// What an account can do beyond reading, as far as a start is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Excess {

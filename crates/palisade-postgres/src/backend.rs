@@ -513,7 +513,7 @@ impl PostgresBackend {
         }
         error
             .detail
-            .push_str("; `palisade setup-sql --update` prints what the account lacks");
+            .push_str("; `palisade doctor` tells what the account lacks, with the `palisade setup-sql` that prints it");
         let mut grants: Vec<String> = Vec::new();
         if is_of_table {
             let of_reads = task.relations.iter().filter_map(|uid| {

@@ -36,6 +36,10 @@ pub(crate) async fn look(_: &Setup, _: &Target, _: Access) -> Result<Account, Fa
     Err(absent(NAME).into())
 }
 
+pub(crate) async fn own_role(_: &Target) -> Result<Option<String>, Failure> {
+    Err(absent(NAME).into())
+}
+
 pub(crate) async fn sql(_: &Setup, _: &Target, _: Asked<'_>) -> Result<String, Failure> {
     Err(absent(NAME).into())
 }

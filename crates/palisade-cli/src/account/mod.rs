@@ -11,7 +11,12 @@ use palisade::{ident, session::Principal};
 
 use crate::{
     database::Access,
+    exit::Failure,
+    host, mysql as mysql_server,
     needs::{Changes, Needs},
+    postgres as postgres_server,
+    setup::Setup,
+    target::{Engine, Target},
     weakness::{Weak, excessive_changes, missing_changes},
 };
 
@@ -21,10 +26,23 @@ pub(crate) struct Account {
     pub(crate) product: &'static str,
     /// Its version, in its own words.
     pub(crate) version: Option<String>,
+    /// The account, as `--role` takes it.
+    pub(crate) role: String,
     /// The worst first.
     pub(crate) weaknesses: Vec<Weak>,
     /// What is as it is in every new database, and to know of.
     pub(crate) notes: Vec<String>,
+}
+
+impl Account {
+    /// That which `target` logs in as.
+    pub(crate) fn look(setup: &Setup, target: &Target, access: Access) -> Result<Self, Failure> {
+        let runtime = host::runtime()?;
+        match target.engine() {
+            Engine::Postgres => runtime.block_on(postgres_server::look(setup, target, access)),
+            Engine::Mysql => runtime.block_on(mysql_server::look(setup, target, access)),
+        }
+    }
 }
 
 /// The account that SQL is wanted for.

@@ -117,9 +117,12 @@ pub(crate) async fn look(
             }
         }
     }
+    let (name, host) = current(&mut conn).await.map_err(silent(target))?;
+    let role = format!("{name}@{host}");
     Ok(Account {
         product,
         version: Some(version),
+        role,
         weaknesses,
         notes,
     })
@@ -162,6 +165,18 @@ async fn look_at_views(
         missing_view(&account, &shown, remedy)
     });
     Ok(lacking.collect())
+}
+
+/// The account that `target` logs in as, as `--role` takes it. None where it administers the server, and so is not the one that
+/// statements run by.
+pub(crate) async fn own_role(target: &Target) -> Result<Option<String>, Failure> {
+    let mut conn = mysql::connection(target).await?;
+    let found = examine_beside(&mut conn, &mysql::lag_rights(target))
+        .await
+        .map_err(silent(target))?;
+    let administers = (found.into_iter().map(Weak::from)).any(|weak| weak.is_administration());
+    let (name, host) = current(&mut conn).await.map_err(silent(target))?;
+    Ok((!administers).then(|| format!("{name}@{host}")))
 }
 
 /// SQL that makes an account with no more than the policies in force need. `role` is `NAME` or `NAME@HOST`.
@@ -568,8 +583,8 @@ fn script(
         format!(
             "-- The account that palisade logs in as, with no more than the policies need.\n\
              -- For {}, in {databases}.\n\
-             -- Run it as one who may create accounts. When policies or tables have changed, `palisade setup-sql --update`\n\
-             -- prints all grants, those that are held among them; to begin anew, run `DROP USER {shown};` and this again.\n\
+             -- Run it as one who may create accounts. When policies or tables have changed, the same command with\n\
+             -- `--update` prints all grants, those that are held among them; to begin anew, run `DROP USER {shown};` and this again.\n\
              CREATE USER {account} WITH MAX_USER_CONNECTIONS 40 ACCOUNT LOCK;\n",
             plan.who
         )

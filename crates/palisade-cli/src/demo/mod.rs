@@ -26,6 +26,7 @@ use crate::{
     policies::{self, DEMO},
     query::Gate,
     setup::Setup,
+    shell_word::quote_word,
     sqlite, stdout,
 };
 
@@ -337,26 +338,4 @@ fn connections(place: &Place, paint: Paint) -> String {
         paint.faint("The MCP inspector:"),
         paint.strong("Or try statements of your own"),
     )
-}
-
-/// A word as a POSIX shell reads it back.
-fn quote_word(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-:=@%+,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_survive_a_shell() {
-        assert_eq!(quote_word("sqlite:/a/b.db"), "sqlite:/a/b.db");
-        assert_eq!(quote_word("Agent::\"it's\""), "'Agent::\"it'\\''s\"'");
-        assert_eq!(quote_word(""), "''");
-    }
 }

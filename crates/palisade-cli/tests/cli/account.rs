@@ -457,7 +457,8 @@ fn the_doctor_finds_what_is_weak_and_says_what_mends_it() {
     };
     let run = ["doctor", &url, "--policies", "p"];
     let told = shop.desk.run(&run).expect_exit(1).out;
-    assert!(told.contains("setup-sql --update"), "{told}");
+    let advice = format!("--policies p --role {role} --update` prints all that the policies need.");
+    assert!(told.contains(&advice), "{told}");
     let weak = look_with(1).pop().unwrap();
     assert_eq!(weak["kind"], "missing-grant");
     assert!(
@@ -510,6 +511,23 @@ fn an_account_is_granted_what_came_later() {
     assert_eq!(refused["code"], "database.not-granted", "{refused}");
     let script = shop.grants("postgres", &role);
     assert!(!script.contains("CREATE ROLE"), "{script}");
+    // Whoever logs in is meant, unless that is an administrator, or another is named.
+    let update = |user: &str, more: &[&str]| {
+        let url = shop.url_as(user);
+        let run = ["setup-sql", &url, "--policies", "p", "--update"];
+        shop.desk.run(&[&run[..], more].concat()).expect_exit(0).out
+    };
+    assert_eq!(update(&role, &[]), script);
+    for (user, more, granted) in [
+        ("postgres", &[][..], "palisade_reader"),
+        (&role, &["--role", "other"], "other"),
+    ] {
+        let told = update(user, more);
+        assert!(
+            told.starts_with(&format!("-- What the account \"{granted}\" is granted")),
+            "{told}"
+        );
+    }
     shop.load(&script);
     let answer = shop.query_as(&role, sql).expect_exit(0).json();
     assert_eq!(answer["rows"], json!([{"label": "new"}]));
@@ -517,4 +535,46 @@ fn an_account_is_granted_what_came_later() {
         readable(&shop, &role),
         format!("aaa_late.id aaa_late.label {before}")
     );
+}
+
+/// Who begins with an administrator's account is told how to come to one with which the server starts.
+#[test]
+fn the_first_folder_says_how_to_come_to_another_account() {
+    let shop = Shop::new("begun");
+    let url = shop.url_as("postgres");
+    let told = shop.desk.run(&["init", &url, "begun"]).expect_exit(0).out;
+    for text in [
+        "`palisade serve` does not start with it:\n  - ",
+        "is a superuser",
+        "--policies begun/policies > account.sql\n  psql ",
+        "\\password palisade_reader",
+        "password_file = ",
+        "//palisade_reader@",
+        "Then give the database to a client",
+    ] {
+        assert!(told.contains(text), "`{text}` is not in\n{told}");
+    }
+    let json = ["init", &url, "begun", "--format", "json"];
+    let json = shop.desk.run(&json).expect_exit(0).json();
+    let command = json["strong_account"]["setup_sql"].as_str().unwrap();
+    assert!(command.ends_with("--policies begun/policies"), "{command}");
+    let text = std::fs::read_to_string(shop.desk.path("begun/palisade.toml")).unwrap();
+    let (_, name) = text.split_once("[connections.").unwrap();
+    let (name, _) = name.split_once(']').unwrap();
+    let serve = ["serve", "--config", "begun/palisade.toml"];
+    let command =
+        format!("`palisade setup-sql connection:{name} --config begun/palisade.toml` prints");
+    shop.desk.run(&serve).fails(3, &[&command]);
+    let setup = format!("connection:{name}");
+    let setup = ["setup-sql", &setup, "--config", "begun/palisade.toml"];
+    let script = shop.desk.run(&setup).expect_exit(0).out;
+    assert!(
+        script.contains("CREATE ROLE \"palisade_reader\""),
+        "{script}"
+    );
+    // Of another account there is nothing to say.
+    let role = make_account(&shop, &["--policies", "begun/policies"]);
+    let told = shop.desk.run(&["init", &shop.url_as(&role), "weak"]);
+    let told = told.expect_exit(0).out;
+    assert!(!told.contains("setup-sql"), "{told}");
 }

@@ -116,9 +116,21 @@ pub(crate) async fn look(
     Ok(Account {
         product: "PostgreSQL",
         version,
+        role: target.user().to_owned(),
         weaknesses,
         notes: notes.chain(readers.notes).collect(),
     })
+}
+
+/// The account that `target` logs in as, as `--role` takes it. None where it administers the server, and so is not the one that
+/// statements run by.
+pub(crate) async fn own_role(target: &Target) -> Result<Option<String>, Failure> {
+    let client = postgres::client(target).await?;
+    let found = examine(&client)
+        .await
+        .map_err(|error| Failure::Unavailable(format!("cannot look at the account: {error}")))?;
+    let administers = (found.into_iter().map(Weak::from)).any(|weak| weak.is_administration());
+    Ok((!administers).then(|| target.user().to_owned()))
 }
 
 /// SQL that makes an account with no more than the policies in force need.
@@ -409,8 +421,8 @@ fn script(
         format!(
             "-- The account that palisade logs in as, with no more than the policies need.\n\
              -- For {}.\n\
-             -- Run it in database {} as a superuser. When policies or tables have changed, `palisade setup-sql --update`\n\
-             -- prints all grants, those that are held among them; to begin anew, run `DROP OWNED BY {role}; DROP ROLE {role};` and this again.\n\
+             -- Run it in database {} as a superuser. When policies or tables have changed, the same command with\n\
+             -- `--update` prints all grants, those that are held among them; to begin anew, run `DROP OWNED BY {role}; DROP ROLE {role};` and this again.\n\
              BEGIN;\n\
              CREATE ROLE {role} LOGIN NOINHERIT NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS CONNECTION LIMIT 40;\n",
             plan.who,
