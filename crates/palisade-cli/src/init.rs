@@ -28,6 +28,7 @@ use crate::{
     human,
     init_account::StrongAccount,
     init_proposals::{self, Proposal, quote_name},
+    init_refresh,
     policies::{self, STARTER},
     policy::test::{not_loaded, not_run, replace},
     progress::ProgressLine,
@@ -46,6 +47,9 @@ const FIRST: usize = 40;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &InitArguments) -> Result<Exit, Failure> {
+    if arguments.refresh {
+        return init_refresh::run(arguments);
+    }
     let (setup, origin, catalog) = find_origin(arguments)?;
     let starter = setup.firewall(catalog.clone(), Access::Write)?;
     let place = Place::new(&arguments.dir, &origin.name(), catalog.dialect());
@@ -185,6 +189,38 @@ fn find_origin(arguments: &InitArguments) -> Result<(Setup, Origin, Catalog), Fa
     }
 }
 
+/// The name of a database as files and connections have it.
+pub(crate) fn plain_name(name: &str) -> String {
+    let plain: String = name
+        .to_lowercase()
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .collect();
+    match plain.trim_matches('-') {
+        "" => "database".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+/// Where the catalog of a database stands in the tests of a policy folder.
+pub(crate) fn snapshot_file(policies: &Path, name: &str, dialect: Dialect) -> PathBuf {
+    let file = match dialect {
+        Dialect::Sqlite => format!("{name}.json"),
+        dialect @ (Dialect::Postgres | Dialect::Mysql) => format!("{name}.{dialect}.json"),
+    };
+    policies.join("tests").join(file)
+}
+
+/// The columns of a catalog, each with its table.
+pub(crate) fn list_columns(catalog: &Catalog) -> BTreeSet<String> {
+    let relations = catalog.relations().iter();
+    let columns = relations.flat_map(|relation| {
+        let columns = relation.column_ids();
+        columns.map(|(_, column)| format!("{}.{}", relation.uid, column.name))
+    });
+    columns.collect()
+}
+
 /// What anybody is shown of each column.
 fn shown_columns(firewall: &Firewall) -> Result<Vec<ShownColumn>, Failure> {
     let session = Session::new(Principal::new("Agent", "someone"));
@@ -263,22 +299,10 @@ struct Place {
 
 impl Place {
     fn new(dir: &Path, name: &str, dialect: Dialect) -> Self {
-        let plain: String = name
-            .to_lowercase()
-            .chars()
-            .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
-            .collect();
-        let name = match plain.trim_matches('-') {
-            "" => "database".to_owned(),
-            name => name.to_owned(),
-        };
+        let name = plain_name(name);
         let policies = dir.join("policies");
-        let file = match dialect {
-            Dialect::Sqlite => format!("{name}.json"),
-            dialect @ (Dialect::Postgres | Dialect::Mysql) => format!("{name}.{dialect}.json"),
-        };
         Self {
-            snapshot: policies.join("tests").join(file),
+            snapshot: snapshot_file(&policies, &name, dialect),
             dir: dir.to_owned(),
             policies,
             name,
@@ -288,14 +312,8 @@ impl Place {
     /// The columns of the snapshot that an earlier run wrote.
     fn known_columns(&self) -> BTreeSet<String> {
         let text = std::fs::read_to_string(&self.snapshot).unwrap_or_default();
-        let mut known = BTreeSet::new();
-        if let Ok(catalog) = Catalog::from_snapshot(&text) {
-            for relation in catalog.relations() {
-                let columns = relation.column_ids();
-                known.extend(columns.map(|(_, c)| format!("{}.{}", relation.uid, c.name)));
-            }
-        }
-        known
+        let catalog = Catalog::from_snapshot(&text).ok();
+        catalog.as_ref().map(list_columns).unwrap_or_default()
     }
 
     /// The files, each with its text.
@@ -612,7 +630,7 @@ impl Found {
         }
         if !self.known.is_empty() && !new.is_empty() {
             let told = format!(
-                "Tests still decide over the catalog as it was: delete `{}` and run this again to take the new one.",
+                "Tests still decide over the catalog as it was, of `{}`: the same command with `--refresh` takes the new one.",
                 snapshot.display()
             );
             out.push_str(&human::wrap(&told, 0, 0));

@@ -115,6 +115,7 @@ mod human;
 mod init;
 mod init_account;
 mod init_proposals;
+mod init_refresh;
 mod json;
 mod key_file;
 mod ledger;

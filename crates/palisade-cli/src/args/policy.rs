@@ -362,13 +362,16 @@ Example for PostgreSQL:
 Example without a database, of what `pg_dump --schema-only` prints:
   palisade init sales.sql sales --dialect postgres
 
+When tables have changed, for the tests of the folder:
+  palisade init sqlite:demo.db desk --refresh
+
 Exit code 1: the folder is written, and tests in it do not hold.";
 
 /// `palisade init`
 #[derive(Debug, Args)]
 pub(crate) struct InitArguments {
     /// sqlite:FILE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, or
-    /// a file of CREATE statements
+    /// a file of CREATE statements; with --refresh connection:NAME too
     #[arg(value_name = "DATABASE")]
     pub(crate) source: String,
     /// The folder
@@ -380,6 +383,13 @@ pub(crate) struct InitArguments {
     /// Read up to 1000 rows of each table, and propose by what values look like too
     #[arg(long)]
     pub(crate) sample: bool,
+    /// Of a folder that is there, take the tables of its tests from the database
+    /// anew, and leave everything else as it is
+    #[arg(long, conflicts_with = "sample")]
+    pub(crate) refresh: bool,
+    /// A configuration file, for `connection:NAME` and its policy folder
+    #[arg(long, value_name = "FILE", requires = "refresh")]
+    pub(crate) config: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) secret: SecretArguments,
     /// How to print it

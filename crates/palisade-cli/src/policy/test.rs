@@ -4,9 +4,10 @@ use std::{
     collections::BTreeMap,
     fmt::Write as _,
     path::{Path, PathBuf},
-    time::{Duration, SystemTime},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use palisade::moment;
 use palisade_corpus::{
     CorpusError, MutationReport, PolicyCoverage, PolicyTests, Report, RunError, Status, TestRule,
     TestWarning, TestWarnings, TextForm,
@@ -23,6 +24,7 @@ use crate::{
         generate,
     },
     progress::ProgressLine,
+    shell_word::quote_word,
     stdout,
 };
 
@@ -367,11 +369,35 @@ pub(crate) fn not_loaded(error: CorpusError) -> Failure {
     }
 }
 
+/// Of when the tables are that policies do not fit, where a database was read for them: it may have others by now.
+fn note_snapshot(folder: &Path, catalog: &str) -> Option<String> {
+    let path = palisade_corpus::catalog_file(folder, catalog);
+    let is_snapshot = path
+        .extension()
+        .is_some_and(|extension| extension == "json");
+    let written = std::fs::metadata(&path).and_then(|file| file.modified());
+    let written = written.ok().filter(|_| is_snapshot)?;
+    let since_1970 = written.duration_since(UNIX_EPOCH).ok()?;
+    let shown = path.display();
+    Some(format!(
+        "\nnote: the tables are those of `{shown}`, a file of {}\n  help: `palisade init DATABASE {} --refresh` takes them from the database anew",
+        moment::print_utc(Duration::from_secs(since_1970.as_secs())),
+        quote_word(&folder.display().to_string())
+    ))
+}
+
 pub(crate) fn not_run(error: &RunError, folder: &Path) -> Failure {
     match error {
-        RunError::Policies { source, .. } => match Policies::read(folder) {
-            Ok(policies) => policies.failure(source),
-            Err(failure) => failure,
+        RunError::Policies {
+            policies: _,
+            catalog,
+            source,
+        } => match Policies::read(folder).map(|policies| policies.failure(source)) {
+            Ok(Failure::Configuration(told)) => {
+                let note = note_snapshot(folder, catalog).unwrap_or_default();
+                Failure::Configuration(told + &note)
+            }
+            Ok(failure) | Err(failure) => failure,
         },
         RunError::Database { catalog, why } => {
             let path = palisade_corpus::catalog_file(folder, catalog);

@@ -164,3 +164,51 @@ fn a_folder_is_made_without_a_database() {
         .fails(2, &["cannot read the schema `gone.sql`"]);
     assert!(!desk.path("x").exists());
 }
+
+/// Tests decide over the catalog that was taken, which is said where policies do not fit it, with what takes it anew.
+#[test]
+fn the_tables_of_tests_are_taken_anew() {
+    let desk = desk();
+    desk.run(&["init", "sqlite:shop.db", "shop"]).expect_exit(0);
+    palisade_sqlite::create_database(
+        desk.path("later.db"),
+        &format!("{TABLES}CREATE TABLE tags (id INTEGER PRIMARY KEY, label TEXT);"),
+    )
+    .unwrap();
+    fs::rename(desk.path("later.db"), desk.path("shop.db")).unwrap();
+    desk.write(
+        "shop/policies/tags.cedar",
+        "forbid (principal, action == Action::\"read_plain\", resource in Table::\"main.tags\");",
+    );
+    desk.run(&["policy", "lock", "shop/policies", "--update"])
+        .fails(
+            3,
+            &[
+                "`Table::\"main.tags\"` is not in the catalog",
+                "note: the tables are those of `shop/policies/tests/shop.json`, a file of 20",
+                "`palisade init DATABASE shop/policies --refresh` takes them",
+            ],
+        );
+    let told = desk.run(&["init", "sqlite:shop.db", "shop", "--refresh"]);
+    assert_eq!(
+        told.expect_exit(0).out,
+        "wrote shop/policies/tests/shop.json\n  + main.tags.id\n  + main.tags.label\n\
+         Look at what that changes: `palisade policy test shop/policies`, then `palisade policy lock shop/policies --update`.\n"
+    );
+    desk.run(&["policy", "lock", "shop/policies", "--update"])
+        .expect_exit(0);
+    let schema = fs::read_to_string(desk.path("shop/schema.cedarschema")).unwrap();
+    assert!(schema.contains("tags"), "{schema}");
+    // By a connection of a configuration, whose policy folder it is.
+    let connection = ["init", "connection:shop", "--refresh", "--config"];
+    let told = desk.run(&[&connection[..], &["shop/palisade.toml"]].concat());
+    assert!(
+        told.expect_exit(0).out.starts_with("same  "),
+        "the catalog is the same"
+    );
+    desk.run(&["init", "sqlite:shop.db", "none", "--refresh"])
+        .fails(
+            2,
+            &["there is no `none/tests/shop.json`", "without `--refresh`"],
+        );
+}
