@@ -1,7 +1,7 @@
 //! `palisade init`: a working folder for the policies of a database.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
     path::{Path, PathBuf},
 };
@@ -111,7 +111,14 @@ pub(crate) fn run(arguments: &InitArguments) -> Result<Exit, Failure> {
         false => Exit::Refused,
     };
     let found = Found {
-        columns: shown_columns(&firewall)?,
+        columns: match (is_first, &current) {
+            (true, _) => shown_columns(&firewall)?,
+            (false, Some(current)) => columns_of_all(current)?,
+            // By its own policies, which do not load over the database as it is, no column is shown in any way.
+            (false, None) => (shown_columns(&firewall)?.into_iter())
+                .map(|column| with_level(column, "undecided"))
+                .collect(),
+        },
         known,
         proposals,
         not_sampled: sample.map_or_else(Vec::new, |sample| sample.not_sampled),
@@ -227,6 +234,35 @@ fn shown_columns(firewall: &Firewall) -> Result<Vec<ShownColumn>, Failure> {
     firewall
         .shown_columns(&session)
         .map_err(|refused| Failure::Internal(refused.to_string()))
+}
+
+/// Each column as any principal sees it by the policies of `firewall`: `plain or mask null` where that is not the same for all. Whoever
+/// does not see the table does not count.
+fn columns_of_all(firewall: &Firewall) -> Result<Vec<ShownColumn>, Failure> {
+    let classes = firewall
+        .access_classes(&firewall.known_principals())
+        .map_err(|error| Failure::Internal(error.to_string()))?;
+    let mut seen: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    let cells = classes.iter().flat_map(|class| &class.cells);
+    for cell in cells.filter(|cell| cell.action == "read") {
+        seen.entry(cell.resource()).or_default().insert(&cell.value);
+    }
+    let columns = shown_columns(firewall)?.into_iter().map(|column| {
+        let levels = seen.get(&format!("{}.{}", column.table, column.column));
+        let levels: Vec<&str> = levels.into_iter().flatten().copied().collect();
+        match levels.as_slice() {
+            [] => with_level(column, "never"),
+            [_, ..] => with_level(column, &levels.join(" or ")),
+        }
+    });
+    Ok(columns.collect())
+}
+
+fn with_level(column: ShownColumn, level: &str) -> ShownColumn {
+    ShownColumn {
+        level: level.to_owned(),
+        ..column
+    }
 }
 
 /// What became of each file.
@@ -543,6 +579,9 @@ impl Found {
     /// Why a column is not plain.
     fn why(&self, column: &ShownColumn) -> String {
         let name = format!("{}.{}", column.table, column.column);
+        if column.tags.is_empty() {
+            return "by the policies".to_owned();
+        }
         let mut proposed = self.proposals.iter().filter(|one| one.column == name);
         match (proposed.next(), column.chosen_by.as_slice()) {
             (Some(proposal), _) if self.is_first => proposal.why.clone(),
@@ -604,18 +643,22 @@ impl Found {
             (count, false) => format!("\n{count} columns are new.\n"),
         };
         for column in new.iter().filter(|column| column.level != "plain") {
-            let told = format!(
-                "{}.{}: {}, since it is {}: {}",
-                human::printable(&column.table),
-                human::printable(&column.column),
-                column.level,
-                column.tags.join(", "),
-                human::printable(&self.why(column))
-            );
+            let name = format!("{}.{}", column.table, column.column);
+            let (name, why) = (human::printable(&name), self.why(column));
+            let (level, why) = (human::printable(&column.level), human::printable(&why));
+            let tags = column.tags.join(", ");
+            let told = match (self.is_first, column.tags.is_empty()) {
+                (true, _) => format!("{name}: {level}, since it is {tags}: {why}"),
+                (false, false) => format!("{name}: {level}, tagged {tags}: {why}"),
+                (false, true) => format!("{name}: {level}"),
+            };
             out.push_str(&human::wrap(&told, 2, 4));
         }
         if !new.is_empty() {
-            out.push_str("The others stay plain. `classification.toml` has the patterns.\n");
+            out.push_str(match self.is_first {
+                true => "The others stay plain. `classification.toml` has the patterns.\n",
+                false => "What is not listed is plain by the policies of the folder. `classification.toml` has the patterns.\n",
+            });
         }
         if !self.is_first && !self.proposals.is_empty() {
             out.push_str("\nProposed for `classification.toml`, which stays as it is:\n");

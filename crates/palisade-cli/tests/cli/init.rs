@@ -212,3 +212,35 @@ fn the_tables_of_tests_are_taken_anew() {
             &["there is no `none/tests/shop.json`", "without `--refresh`"],
         );
 }
+
+/// Columns that came later are told of as the folder's own policies show them, not as the starter policies would.
+#[test]
+fn new_columns_are_told_by_the_folders_own_policies() {
+    let desk = desk();
+    desk.run(&["init", "sqlite:shop.db", "shop"]).expect_exit(0);
+    let own = "permit (principal, action in [Action::\"select\", Action::\"see\", Action::\"read_plain\"], resource);\n";
+    desk.write("shop/policies/base.cedar", own);
+    let later = TABLES.replace("gate INET", "gate INET, last_name TEXT, tea TEXT");
+    let later = later.replace("NULL)", "NULL, NULL, NULL)");
+    palisade_sqlite::create_database(desk.path("later.db"), &later).unwrap();
+    fs::rename(desk.path("later.db"), desk.path("shop.db")).unwrap();
+    let init = ["init", "sqlite:shop.db", "shop"];
+    let told = desk.run(&init).out;
+    assert!(
+        told.contains(
+            "2 columns are new.\nWhat is not listed is plain by the policies of the folder."
+        ),
+        "{told}"
+    );
+    desk.write(
+        "shop/policies/tea.cedar",
+        "forbid (principal == Agent::\"ann\", action == Action::\"read_plain\", resource in Table::\"main.people\");",
+    );
+    let told = desk.run(&init).out;
+    let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        told.contains("main.people.last_name: ")
+            && told.contains(" or plain, tagged person-name: its name matches "),
+        "{told}"
+    );
+}
