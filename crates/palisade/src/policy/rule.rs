@@ -97,7 +97,7 @@ rules! {
     NoMembers "no-members" Entities: "a role has no members in `entities.json`",
         "policies for it never apply", "give it members, or take the role away";
     NoRows "no-rows" Nothing: "a table can be selected, and no principal sees a row of it, or one does not whom the permit names",
-        "every answer is empty", "permit `see` on its rows";
+        "every answer is empty", "permit `see` on its rows, or leave them out of the forbid that hides them";
     NoToken "no-token" Nothing: "a column has no tokens",
         "its type has no text, and it is NULL instead", "leave the column out of the permit of `read_token`";
     Overridden "overridden" Nothing: "forbids take away all that a permit gives, for every principal that is known (`--deep`)",

@@ -9,6 +9,7 @@ pub(in crate::policy) mod compared_literals;
 pub(in crate::policy) mod constraint_oracles;
 pub(in crate::policy) mod contradictions;
 pub(in crate::policy) mod entity_ids;
+pub(in crate::policy) mod hidden_views;
 pub(in crate::policy) mod ignores;
 pub(in crate::policy) mod masked_away;
 pub(in crate::policy) mod memberless_roles;

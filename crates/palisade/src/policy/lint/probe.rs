@@ -26,9 +26,10 @@ use crate::policy::{
     },
     lint::{
         Lint, UNKNOWN, absent_views::AbsentViews, constraint_oracles::Oracles,
-        masked_away::MaskedAway, place, plain_to_others::PlainToOthers, sample::relations_to_try,
-        trigger_permits::TriggerPermits, unfiltered_children::UnfilteredChildren,
-        unread_views::UnreadViews, unseen_tables::UnseenTables, view_calls::ViewCalls, warn,
+        hidden_views::HiddenViews, masked_away::MaskedAway, place, plain_to_others::PlainToOthers,
+        sample::relations_to_try, trigger_permits::TriggerPermits,
+        unfiltered_children::UnfilteredChildren, unread_views::UnreadViews,
+        unseen_tables::UnseenTables, view_calls::ViewCalls, warn,
     },
     load::{diagnostic::PolicyProblem, source::Origins},
     obligation::{Caps, ColumnDecision, ColumnLevel, HashDomain, Mask, RowFilter, Visibility},
@@ -122,6 +123,9 @@ pub(in crate::policy) fn check(
                         findings.note_different_caps(loaded, &together, &relation.uid);
                         let unseen = &mut findings.unseen_tables;
                         unseen.note(relation, &select.policies, seen);
+                        unseen.note_forbids(relation, &rows);
+                        findings.hidden_views.look(loaded, relation, &rows);
+                        let unseen = &mut findings.unseen_tables;
                         if is_known {
                             let by = (select.policies.as_slice(), &rows);
                             unseen.note_of_principal(loaded, &subject, relation, by, seen);
@@ -190,6 +194,8 @@ struct Findings {
     view_calls: ViewCalls,
     /// Tables that show all rows and refer to hidden ones.
     unfiltered_children: UnfilteredChildren,
+    /// Views that a forbid of child tables hides.
+    hidden_views: HiddenViews,
     /// Views that no statement can read.
     unread_views: UnreadViews,
     /// Tables that are selected, by whether rows of them are seen.
@@ -549,7 +555,9 @@ impl Findings {
         self.view_calls.report(origins, warnings);
         self.unfiltered_children.report(origins, warnings);
         self.unread_views.report(origins, warnings);
-        self.unseen_tables.report(origins, warnings);
+        let told = self.hidden_views.names();
+        self.hidden_views.report(origins, warnings);
+        self.unseen_tables.report(&told, origins, warnings);
     }
 }
 

@@ -26,6 +26,9 @@ use crate::policy::{
 
 const HELP: &str = "permit `Action::\"see\"` on its rows";
 
+/// What to do about forbids that hide all rows.
+const FORBIDDEN: &str = "say `unless` when rows are seen, or take the permit of `select` away";
+
 /// Tables that can be selected, by who sees rows of them.
 #[derive(Default)]
 pub(in crate::policy) struct UnseenTables {
@@ -42,6 +45,8 @@ struct Selectable {
     seen: bool,
     /// Those that let it be selected first.
     policies: Vec<String>,
+    /// Forbids that take all of its rows from somebody whom permits show some.
+    forbids: BTreeSet<String>,
     /// By principal: whether it sees a row, or why it sees none is no mistake; and a policy that names it and lets it select.
     by_principal: BTreeMap<EntityUid, (bool, Option<String>)>,
 }
@@ -51,6 +56,17 @@ impl UnseenTables {
     pub(in crate::policy) fn note(&mut self, relation: &Relation, policies: &[String], seen: bool) {
         let known = self.entry(relation, policies);
         known.seen |= seen;
+    }
+
+    /// Notes the forbids that hide all rows of a table which somebody may select, of whom `rows` are decided.
+    pub(in crate::policy) fn note_forbids(&mut self, relation: &Relation, rows: &Rows) {
+        let permits = rows.policies.difference(&rows.forbidding).next().is_some();
+        if rows.unforbidden == RowFilter::Nothing
+            && permits
+            && let Some(known) = self.by_relation.get_mut(&relation.uid)
+        {
+            known.forbids.extend(rows.forbidding.iter().cloned());
+        }
     }
 
     /// Notes whether `subject`, whom the entities name, sees a row.
@@ -86,6 +102,7 @@ impl UnseenTables {
             .or_insert_with(|| Selectable {
                 seen: false,
                 policies: policies.to_vec(),
+                forbids: BTreeSet::new(),
                 by_principal: BTreeMap::new(),
             })
     }
@@ -129,19 +146,35 @@ impl UnseenTables {
         })
     }
 
-    /// The warnings.
+    /// The warnings, but those of tables that are `told` of already.
     pub(in crate::policy) fn report(
         self,
+        told: &BTreeSet<String>,
         origins: &Origins<'_>,
         warnings: &mut Vec<PolicyProblem>,
     ) {
         let mut by_policy: BTreeMap<String, (EntityUid, Vec<String>)> = BTreeMap::new();
         for (relation, known) in self.by_relation {
             if !known.seen {
+                if told.contains(&relation) {
+                    continue;
+                }
                 let id = known.policies.first().map_or("", String::as_str);
                 let message =
                     format!("`{relation}` can be selected, but no principal sees a row of it");
-                let warning = place(origins, id, message).with_help(Some(HELP));
+                let forbids: Vec<&String> = known.forbids.iter().collect();
+                let help = match forbids.as_slice() {
+                    [] => HELP.to_owned(),
+                    [_] => format!(
+                        "{} forbids all of its rows: {FORBIDDEN}",
+                        list_names(&forbids)
+                    ),
+                    [_, _, ..] => format!(
+                        "{} forbid all of its rows: {FORBIDDEN}",
+                        list_names(&forbids)
+                    ),
+                };
+                let warning = place(origins, id, message).with_help(Some(&help));
                 warnings.push(warning.of_rule(Rule::NoRows));
                 continue;
             }
