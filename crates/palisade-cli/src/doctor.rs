@@ -14,11 +14,11 @@ use crate::{
     database_name::Source,
     exit::{Exit, Failure},
     host::{self, Driver},
-    human, mysql, postgres,
+    human,
     setup::Setup,
     setup_command::SetupCommand,
     standing, stdout,
-    target::{Engine, Target},
+    target::Target,
     unreadable,
     weakness::Weak,
 };

@@ -15,10 +15,10 @@ use crate::{
     exit::{Exit, Failure},
     human,
     init::{list_columns, plain_name, snapshot_file},
-    stdout,
     policy::test::replace,
     setup::{Setup, require_dialect},
     shell_word::quote_word,
+    stdout,
 };
 
 /// Names of columns that are told of each side.
