@@ -439,7 +439,21 @@ impl Backend for PostgresBackend {
             let tickets: Vec<OpenTicket> = tickets.collect::<Result<_, _>>()?;
             let tasks = Task::admit_change(&tickets, self.config.is_writable)?;
             let sessions = (&self.primary, &self.before);
-            rehearse::run_change(self.stage(), sessions, &tasks, &purpose).await
+            let end = rehearse::run_change(self.stage(), sessions, &tasks, &purpose).await?;
+            Ok(match end {
+                ChangeEnd::Failed { statement, error } => {
+                    let named = tasks
+                        .get(statement)
+                        .map(|task| self.name_grant(error.clone(), task));
+                    // Of the ledger and of history a statement says nothing.
+                    let named = named.filter(|named| named.kind == error.kind);
+                    ChangeEnd::Failed {
+                        statement,
+                        error: named.unwrap_or(error),
+                    }
+                }
+                ran @ ChangeEnd::Ran(_) => ran,
+            })
         })
     }
 }

@@ -54,7 +54,7 @@ pub struct Limits {
     pub max_affected_rows: u64,
     /// Milliseconds of a whole request: to decide, to wait for a connection, and to run. More is `limit.time`.
     pub statement_timeout_ms: u64,
-    /// Statements of one principal over row-filtered tables that the database may refuse, or give up for lack of memory or time, within an hour. More are `limit.failures`.
+    /// Statements of one principal over row-filtered tables that may end without an answer within an hour: refused by the database, out of memory or time, or cancelled. More are `limit.failures`.
     /// Whether a statement fails can tell how many rows are hidden.
     pub max_failures: u32,
     /// The cost of a statement by the engine's own estimate, in the engine's unit. More is `limit.cost`. Statements over masks or filters are

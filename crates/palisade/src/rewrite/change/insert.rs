@@ -13,9 +13,9 @@ use sqlparser::ast::{
 use crate::rewrite::{
     ast,
     change::{
-        ChangeRewriter, determinism,
+        ChangeRewriter, RewrittenChange, determinism,
         new_row::{converted::StoredValue, fold::Folded},
-        precheck::{ProbedRows, Violation, ViolationQuery},
+        precheck::{Violation, ViolationQuery},
         refusal::{cannot_find_conflicts, not_admitted, unassigned_column, undecided_row},
         update::{fold_with_row, not_entailed},
         upsert::{
@@ -25,7 +25,7 @@ use crate::rewrite::{
         },
     },
     refusal::not_as_decided,
-    relation_source::{row_filter, row_filter::ColumnSet},
+    relation_source::row_filter,
 };
 use crate::{
     catalog::{Change, Column, Relation, RelationId},
@@ -35,20 +35,31 @@ use crate::{
         obligation::{Predicate, RowFilter},
     },
     rejection::Rejection,
-    resolve::{Admission, Conflict, Reference, WriteObligations, is_default, reference_index},
+    resolve::{Admission, Conflict, Reference, is_default, reference_index},
     syntax::{TableRole, TreeVisitor, encode, table_role, visit_tree},
 };
 
 impl ChangeRewriter<'_> {
+    /// What an INSERT needs around it: the rows that it adds, and those that it finds in their places, are within policy.
     pub(in crate::rewrite) fn rewrite_insert(
         &self,
         insert: &Insert,
         relation: &Relation,
         write: &WriteDecision,
         seen: &RowFilter,
-        (obligations, reads, looked): (&mut WriteObligations, &mut ColumnSet, &mut ProbedRows),
         functions: &mut BTreeSet<String>,
-    ) -> Result<Vec<ViolationQuery>, Rejection> {
+    ) -> Result<RewrittenChange, Rejection> {
+        let mut rewritten = RewrittenChange {
+            conflicts: self.conflicting_rows(insert, relation),
+            ..RewrittenChange::default()
+        };
+        let RewrittenChange {
+            obligations,
+            reads,
+            looked,
+            violations,
+            conflicts: _,
+        } = &mut rewritten;
         // As PostgreSQL does: a row that is given back must be one that may be seen.
         let mut admitted = vec![&write.add];
         if self.target.returns {
@@ -66,7 +77,6 @@ impl ChangeRewriter<'_> {
         if !predicates.is_empty() && insert.ignore {
             self.require_stored_unchanged(insert, relation, &predicates)?;
         }
-        let mut violations = Vec::new();
         if proposed_rows::proposed_rows(insert).is_none() {
             self.require_free_conflicts(insert, relation, write, seen, reads, functions)?;
         }
@@ -86,7 +96,7 @@ impl ChangeRewriter<'_> {
             }
         }
         match self.target.on_conflict {
-            Conflict::DoNothing => Ok(violations),
+            Conflict::DoNothing => Ok(rewritten),
             Conflict::Replaces => {
                 if proposed_rows::proposed_rows(insert).is_some() {
                     violations.extend(
@@ -106,7 +116,7 @@ impl ChangeRewriter<'_> {
                         ));
                     }
                 }
-                Ok(violations)
+                Ok(rewritten)
             }
             Conflict::Updates => {
                 let assignments = match &insert.on {
@@ -121,7 +131,7 @@ impl ChangeRewriter<'_> {
                     Some(OnInsert::DuplicateKeyUpdate(_))
                         if proposed_rows::proposed_rows(insert).is_none() =>
                     {
-                        return Ok(violations);
+                        return Ok(rewritten);
                     }
                     Some(OnInsert::DuplicateKeyUpdate(assignments)) => {
                         self.require_no_filtered_cascade(assignments, relation, looked, functions)?;
@@ -135,7 +145,7 @@ impl ChangeRewriter<'_> {
                             functions,
                         )?;
                         violations.extend(more);
-                        return Ok(violations);
+                        return Ok(rewritten);
                     }
                     _ => return Err(not_as_decided("a conflict of another form")),
                 };
@@ -167,7 +177,7 @@ impl ChangeRewriter<'_> {
                 let filters = [seen, &write.change, &changed];
                 obligations.write_filter =
                     self.build_write_filter(&filters, relation, true, reads, functions)?;
-                Ok(violations)
+                Ok(rewritten)
             }
         }
     }

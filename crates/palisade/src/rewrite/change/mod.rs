@@ -11,6 +11,7 @@
 //!
 //! Where the last two could leave a row out, a precheck looks for one first.
 
+mod delete;
 pub(in crate::rewrite) mod determinism;
 pub(in crate::rewrite) mod disclosure;
 pub(in crate::rewrite) mod dispatch;

@@ -6,24 +6,66 @@ use sqlparser::ast::{Assignment, AssignmentTarget};
 
 use crate::rewrite::{
     change::{
-        ChangeRewriter, disclosure,
+        ChangeRewriter, RewrittenChange, disclosure,
         new_row::{
             converted::{StoredValue, fold_presence},
             fold,
             fold::{Folded, fold},
         },
+        precheck::{Violation, ViolationQuery},
         refusal::{not_admitted, undecided_row},
     },
     relation_source::row_filter,
 };
 use crate::{
     catalog::{Change, Relation, computed_from},
-    policy::obligation::{Predicate, RowFilter},
+    policy::{
+        WriteDecision,
+        obligation::{Predicate, RowFilter},
+    },
     rejection::Rejection,
     resolve::is_default,
 };
 
 impl ChangeRewriter<'_> {
+    /// What an UPDATE needs around it: the rows that it finds, those that it leaves, and those that hang on them, are within policy.
+    pub(in crate::rewrite) fn rewrite_update(
+        &self,
+        assignments: &[Assignment],
+        relation: &Relation,
+        write: &WriteDecision,
+        seen: &RowFilter,
+        functions: &mut BTreeSet<String>,
+    ) -> Result<RewrittenChange, Rejection> {
+        let mut rewritten = RewrittenChange::default();
+        let row = self.assigned_values(assignments, Change::Update, relation);
+        let changed = self.residual_check(&write.add, seen, &row, relation)?;
+        let joined = self.target.joined;
+        let reached = [seen, &write.change];
+        let reads = &mut rewritten.reads;
+        let within = self.build_write_filter(&reached, relation, joined, reads, functions)?;
+        let filters = [seen, &write.change, &changed];
+        rewritten.obligations.write_filter =
+            self.build_write_filter(&filters, relation, joined, reads, functions)?;
+        if let Some(rest) = not_entailed(&changed, &reached) {
+            let admitted = self.qualified_condition(rest, relation, joined, functions)?;
+            rewritten.violations.push(ViolationQuery::Target {
+                within: within.map(Box::new),
+                admitted: Box::new(admitted),
+                violation: Violation::NotAdmitted,
+            });
+        }
+        let updated = self.updated_columns(assignments, relation);
+        self.keep_dependents(
+            &mut rewritten,
+            relation,
+            Change::Update,
+            &updated,
+            functions,
+        )?;
+        Ok(rewritten)
+    }
+
     /// The columns that decide which rows of `relation` are seen, may be changed and may be left.
     fn policy_columns(&self, relation: &Relation) -> BTreeSet<u16> {
         let seen = self.permit.relations().get(&relation.id);
