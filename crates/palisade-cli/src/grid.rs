@@ -28,6 +28,11 @@ impl Cell {
         }
     }
 
+    /// What stands in it.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.text
+    }
+
     /// A number.
     pub(crate) fn number(number: &impl ToString) -> Self {
         Self {
@@ -59,6 +64,11 @@ pub(crate) fn draw(names: &[String], cells: &[Vec<Cell>], paint: Paint, columns:
     }
     out.push_str(&rule("└", "┴", "┘"));
     out
+}
+
+/// Whether a table of `cells` can be read in at most `columns` columns.
+pub(crate) fn fits(names: &[String], cells: &[Vec<Cell>], columns: usize) -> bool {
+    widths(names, cells, columns).is_some()
 }
 
 /// How wide each column is; none if words would have to be broken.

@@ -184,8 +184,43 @@ pub(crate) fn refusal(answer: &Answer, paint: Paint) -> String {
 
 /// The rows as a table, then what there is to know about them.
 pub(crate) fn rows(envelope: &Envelope, paint: Paint) -> String {
+    let (names, cells) = cells_of(envelope.answer());
+    let drawn = grid::draw(&names, &cells, paint, paint.width());
+    below_rows(envelope, drawn, paint)
+}
+
+/// As [`rows`], of a difference: where the table is too wide, one line for each cell.
+pub(crate) fn difference(envelope: &Envelope, paint: Paint) -> String {
+    let (names, cells) = cells_of(envelope.answer());
+    let drawn = match grid::fits(&names, &cells, paint.width()) {
+        true => grid::draw(&names, &cells, paint, paint.width()),
+        false => cells.iter().map(|row| difference_line(row)).collect(),
+    };
+    below_rows(envelope, drawn, paint)
+}
+
+/// `main.tickets id=2 update status: open → closed`, of table, key, kind of change, column, before and after.
+fn difference_line(row: &[Cell]) -> String {
+    let texts: Vec<&str> = row.iter().map(Cell::as_str).collect();
+    match texts.as_slice() {
+        [table, key, change, "", _, _] => format!("{table} {key} {change}\n"),
+        [table, key, change @ "insert", column, _, after] => {
+            format!("{table} {key} {change} {column}: {after}\n")
+        }
+        [table, key, change @ "delete", column, before, _] => {
+            format!("{table} {key} {change} {column}: {before}\n")
+        }
+        [table, key, change, column, before, after] => {
+            format!("{table} {key} {change} {column}: {before} → {after}\n")
+        }
+        others => format!("{}\n", others.join(" ")),
+    }
+}
+
+/// What there is to know of rows, below them as they are `drawn`.
+fn below_rows(envelope: &Envelope, drawn: String, paint: Paint) -> String {
     let answer = envelope.answer();
-    let mut out = table(answer, paint);
+    let mut out = drawn;
     let count = u64::try_from(answer.row_count()).unwrap_or(u64::MAX);
     let rows = |count: u64| format!("{count} row{}", if count == 1 { "" } else { "s" });
     let mut summary = match envelope.affected_rows() {
@@ -250,12 +285,12 @@ fn format_notices(notices: &[Notice]) -> String {
     for notice in notices {
         let text = match notice.usage.as_slice() {
             [] => {
-                let place = notice
-                    .column
-                    .as_ref()
-                    .map(|c| format!(" ({})", printable(c)))
-                    .unwrap_or_default();
-                format!("note: {}{place}: {}", notice.message, notice.count)
+                let place = match (&notice.column, notice.count) {
+                    (Some(column), count) => format!(" ({}: {count})", printable(column)),
+                    (None, 1) => String::new(),
+                    (None, count) => format!(" ({count})"),
+                };
+                format!("note: {}{place}", notice.message)
             }
             [used] if *used == Usage::Output.name() => continue,
             [_, ..] => format!("note: {}", printable(&notice.message)),
@@ -463,7 +498,8 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The rows between rules, as wide as the terminal at most.
-fn table(answer: &ScannedRows, paint: Paint) -> String {
+/// The columns of an answer, and its rows.
+fn cells_of(answer: &ScannedRows) -> (Vec<String>, Vec<Vec<Cell>>) {
     let names: Vec<String> = answer
         .columns()
         .iter()
@@ -475,7 +511,7 @@ fn table(answer: &ScannedRows, paint: Paint) -> String {
         .get("rows")
         .and_then(|rows| rows.as_array())
         .unwrap_or(&empty);
-    let cells: Vec<Vec<Cell>> = found
+    let cells = found
         .iter()
         .map(|row| {
             answer
@@ -485,7 +521,7 @@ fn table(answer: &ScannedRows, paint: Paint) -> String {
                 .collect()
         })
         .collect();
-    grid::draw(&names, &cells, paint, paint.width())
+    (names, cells)
 }
 
 /// A value of an answer as a cell.
@@ -522,6 +558,51 @@ mod tests {
                 assert!(line.width() <= WIDTH, "{} {line}", line.width());
             }
         }
+    }
+
+    #[test]
+    fn a_cell_of_a_difference_is_one_line() {
+        let line = |texts: [&str; 6]| difference_line(&texts.map(Cell::text));
+        for (cells, expected) in [
+            (
+                ["tickets", "id=2", "update", "status", "open", "closed"],
+                "tickets id=2 update status: open → closed\n",
+            ),
+            (
+                ["tickets", "id=3", "insert", "status", "NULL", "open"],
+                "tickets id=3 insert status: open\n",
+            ),
+            (
+                ["tickets", "id=4", "delete", "status", "open", "NULL"],
+                "tickets id=4 delete status: open\n",
+            ),
+            (
+                ["marks", "id=5", "delete", "", "NULL", "NULL"],
+                "marks id=5 delete\n",
+            ),
+        ] {
+            assert_eq!(line(cells), expected);
+        }
+    }
+
+    #[test]
+    fn a_count_stands_behind_its_sentence() {
+        let told = |column: Option<&str>, count| {
+            let notice = Notice {
+                notice: "cell_cut",
+                column: column.map(str::to_owned),
+                usage: Vec::new(),
+                count,
+                message: "Cells are cut off.".into(),
+            };
+            format_notices(&[notice])
+        };
+        assert_eq!(told(None, 1), "note: Cells are cut off.\n");
+        assert_eq!(told(None, 3), "note: Cells are cut off. (3)\n");
+        assert_eq!(
+            told(Some("body"), 1),
+            "note: Cells are cut off. (body: 1)\n"
+        );
     }
 
     #[test]

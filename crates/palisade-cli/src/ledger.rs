@@ -271,13 +271,7 @@ fn report(
             "{}\n",
             json!({"receipts": count, "in_database": in_database, "faults": faults})
         ),
-        Format::Text if faults.is_empty() => format!(
-            "{count} receipts are as they were written{}\n",
-            match in_database {
-                Some(true) => ", in the database too",
-                Some(false) | None => "; the database has no table of receipts",
-            }
-        ),
+        Format::Text if faults.is_empty() => describe_whole(count, in_database),
         Format::Text => faults
             .iter()
             .map(|fault| format!("FAULT {}\n", spell_out(fault)))
@@ -288,6 +282,19 @@ fn report(
         true => Exit::Permitted,
         false => Exit::Refused,
     })
+}
+
+/// That all receipts are as they were written.
+fn describe_whole(count: usize, in_database: Option<bool>) -> String {
+    let receipts = match count {
+        1 => "1 receipt is as it was written".to_owned(),
+        count => format!("{count} receipts are as they were written"),
+    };
+    let beside = match in_database {
+        Some(true) => ", in the database too",
+        Some(false) | None => "; the database has no table of receipts",
+    };
+    format!("{receipts}{beside}\n")
 }
 
 /// A receipt as a person reads it.
@@ -320,4 +327,20 @@ fn describe(view: &ReceiptView) -> String {
         ));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::describe_whole;
+
+    #[test]
+    fn one_receipt_is_one() {
+        assert_eq!(
+            describe_whole(1, Some(true)),
+            "1 receipt is as it was written, in the database too\n"
+        );
+        let several =
+            "2 receipts are as they were written; the database has no table of receipts\n";
+        assert_eq!(describe_whole(2, None), several);
+    }
 }

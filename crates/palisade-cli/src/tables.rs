@@ -1,7 +1,7 @@
 //! `palisade tables` and `palisade describe`: what exists for a principal, as the tools of the server tell it.
 
 use palisade::{
-    catalog::{Catalog, Relation},
+    catalog::{Catalog, Relation, RelationKind},
     code::Code,
     firewall::{Firewall, VisibleColumn, VisibleForeignKey, VisibleRelation},
     ident,
@@ -35,7 +35,9 @@ pub(crate) fn list(arguments: &TablesArguments) -> Result<Exit, Failure> {
     } = arguments;
     let seen = look(source, secret, policies, *format)?;
     match &seen.relations {
-        Ok(relations) => print(&metadata::list(relations), *format, format_list),
+        Ok(relations) => print(&metadata::list(relations), *format, |list, paint| {
+            format_list(list, seen.firewall.catalog(), paint)
+        }),
         Err(rejection) => refuse(rejection, *format),
     }
 }
@@ -57,7 +59,9 @@ pub(crate) fn describe(arguments: &DescribeArguments) -> Result<Exit, Failure> {
     });
     match described {
         Ok(description) => {
-            let exit = print(&description, *format, format_description)?;
+            let exit = print(&description, *format, |description, paint| {
+                format_description(description, catalog, paint)
+            })?;
             if *format == Format::Text {
                 stdout::text(&describe_row_type(catalog, &description))?;
             }
@@ -137,7 +141,7 @@ fn look(
 fn print<T: Serialize>(
     answer: &T,
     format: Format,
-    for_people: fn(&T, Paint) -> String,
+    for_people: impl FnOnce(&T, Paint) -> String,
 ) -> Result<Exit, Failure> {
     let text = match format {
         Format::Json => {
@@ -156,20 +160,31 @@ fn refuse(rejection: &Rejection, format: Format) -> Result<Exit, Failure> {
     Ok(answer.exit())
 }
 
-fn format_list(list: &TableList<'_>, paint: Paint) -> String {
+/// The kind of a table for people: a client is told of a materialised view as of any other.
+fn kind_of<'k>(catalog: &Catalog, (schema, name): (&str, &str), kind: &'k str) -> &'k str {
+    match catalog.find(schema, name).map(|relation| relation.kind) {
+        Some(RelationKind::Materialized) => "materialised view",
+        Some(
+            RelationKind::Table | RelationKind::View | RelationKind::Virtual | RelationKind::System,
+        )
+        | None => kind,
+    }
+}
+
+fn format_list(list: &TableList<'_>, catalog: &Catalog, paint: Paint) -> String {
     let names = ["schema", "name", "kind", "readable"].map(str::to_owned);
     let row = |listed: &metadata::Listed<'_>| {
         let parts = match listed {
             metadata::Listed::Table(table) => [
                 table.schema,
                 table.name,
-                table.kind,
+                kind_of(catalog, (table.schema, table.name), table.kind),
                 yes_or_no(table.readable),
             ],
             metadata::Listed::Whole(table) => [
                 table.schema.as_str(),
                 table.name.as_str(),
-                table.kind,
+                kind_of(catalog, (&table.schema, &table.name), table.kind),
                 yes_or_no(table.readable),
             ],
             metadata::Listed::Name(name) => ["", name.as_str(), "", ""],
@@ -188,13 +203,17 @@ fn format_list(list: &TableList<'_>, paint: Paint) -> String {
     out
 }
 
-fn format_description(description: &TableDescription<'_>, paint: Paint) -> String {
+fn format_description(
+    description: &TableDescription<'_>,
+    catalog: &Catalog,
+    paint: Paint,
+) -> String {
     let relation = &*description.relation;
     let name = ident::qualify([relation.schema.as_str(), relation.name.as_str()]);
     let mut out = format!(
         "{} ({})\n",
         paint.strong(&human::printable(&name)),
-        relation.kind
+        kind_of(catalog, (&relation.schema, &relation.name), relation.kind)
     );
     if let Some(comment) = &relation.comment {
         out.push_str(&human::label("comment", comment, paint));

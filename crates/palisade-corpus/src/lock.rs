@@ -21,6 +21,9 @@ const LOCK_FILE: &str = "access.lock";
 /// Lines of a difference that a report shows.
 const MAX_LINES: usize = 24;
 
+/// Lines above it that name the file.
+const HEAD_LINES: usize = 2;
+
 const HEAD: &str = "\
 # What every principal sees and may change, over the tables in `tests`.
 # `palisade policy lock` writes this file, and `palisade policy test` holds the policies to it.
@@ -49,6 +52,21 @@ impl Lock {
             .context_radius(0)
             .header(&name, &name)
             .to_string()
+    }
+
+    /// What changes, its first lines and how many more there are.
+    #[must_use]
+    pub fn short_diff(&self) -> String {
+        let diff = self.diff();
+        let shown = HEAD_LINES + MAX_LINES;
+        let mut out: String = diff.split_inclusive('\n').take(shown).collect();
+        match diff.lines().count().saturating_sub(shown) {
+            0 => {}
+            more => {
+                let _ = writeln!(out, "… {more} more lines");
+            }
+        }
+        out
     }
 
     /// The lines that it loses and gets, after `-` and `+`.
@@ -106,21 +124,12 @@ impl PolicyTests {
         if lock.is_current() {
             return Ok(None);
         }
-        let diff = lock.diff();
-        let lines: Vec<&str> = diff.lines().skip(2).collect();
-        let shown: Vec<String> = lines
-            .iter()
-            .take(MAX_LINES)
-            .map(|line| format!("  {line}"))
-            .collect();
-        let rest = match lines.len().saturating_sub(MAX_LINES) {
-            0 => String::new(),
-            more => format!("\n  … {more} more lines"),
-        };
+        let diff = lock.short_diff();
+        let shown = diff.lines().skip(2).map(|line| format!("  {line}"));
         Ok(Some(format!(
-            "{}: it is not what the policies give\n{}{rest}\n  help: `palisade policy lock {} --update` writes it anew",
+            "{}: it is not what the policies give\n{}\n  help: `palisade policy lock {} --update` writes it anew",
             lock.path.display(),
-            shown.join("\n"),
+            shown.collect::<Vec<_>>().join("\n"),
             self.folder().display()
         )))
     }
@@ -158,5 +167,23 @@ fn write(classes: &[AccessClass], out: &mut String) {
                 cell.value
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Lock;
+
+    #[test]
+    fn long_differences_are_cut() {
+        let text = |count: usize| -> String { (0..count).map(|n| format!("{n}\n")).collect() };
+        let lock = |count| Lock {
+            path: "access.lock".into(),
+            old: Some(String::new()),
+            new: text(count),
+        };
+        assert!(lock(20).short_diff().ends_with("+19\n"));
+        let cut = lock(400).short_diff();
+        assert!(cut.ends_with("+22\n… 377 more lines\n"), "{cut}");
     }
 }

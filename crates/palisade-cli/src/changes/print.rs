@@ -82,7 +82,7 @@ fn previewed_change_text(looked: &PreviewedChange) -> String {
         generated,
     }) = preview
     {
-        text.push_str(&human::rows(rows, Paint::for_stdout()));
+        text.push_str(&human::difference(rows, Paint::for_stdout()));
         let _ = writeln!(text, "{row_counts}");
         text.push_str(&describe_counted(counted));
         if let Some(ms) = lock_held_ms {

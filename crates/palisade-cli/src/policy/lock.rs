@@ -31,7 +31,8 @@ pub(crate) fn run(arguments: &LockArguments) -> Result<Exit, Failure> {
     let (diff, state) = match (lock.is_current(), &lock.old) {
         (true, _) => (String::new(), State::Current),
         (false, None) => (String::new(), State::Written),
-        (false, Some(_)) if arguments.update => (lock.diff(), State::Written),
+        // What was written is in version control, whole.
+        (false, Some(_)) if arguments.update => (lock.short_diff(), State::Written),
         (false, Some(_)) => (lock.diff(), State::Stale),
     };
     match arguments.format {

@@ -52,7 +52,9 @@ fn a_person_approves_one_run() {
     let id = waiting[0]["id"].as_str().unwrap();
     let message = refused["message"].as_str().unwrap();
     assert!(
-        message.contains(&format!("`palisade approve {id}`")),
+        message.contains(&format!(
+            "a person runs `palisade approve {id}` (with the server's `--config`)"
+        )),
         "{message}"
     );
     assert_eq!(waiting[0]["request"]["sql"], CLOSE);
@@ -109,7 +111,14 @@ fn an_operator_signs_with_a_key() {
     made.run(&["approvals", "--new-key", "operator.key"])
         .fails(2, &["operator.key"]);
     let desk = desk("operator", &line);
-    assert_eq!(execute(&desk, CLOSE)["code"], "approval.required");
+    let refused = execute(&desk, CLOSE);
+    assert_eq!(refused["code"], "approval.required");
+    let message = refused["message"].as_str().unwrap();
+    assert!(
+        message.contains("an operator runs `palisade approve ")
+            && message.contains("` with `--key-file FILE`"),
+        "{message}"
+    );
     let waiting = listed(&desk);
     let id = waiting[0]["id"].as_str().unwrap();
     let approve = [&["approve", id][..], &CONFIG].concat();

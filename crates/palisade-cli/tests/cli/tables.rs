@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     desk::{Answer, BOT, Desk},
     serve::Client,
+    shop::Shop,
 };
 
 const POLICIES: [&str; 4] = ["--policies", "demo-policies", "--as", BOT];
@@ -152,4 +153,27 @@ fn the_operator_is_told_of_virtual_tables() {
         assert!(refused.contains("is a virtual table"), "{refused}");
         assert!(!refused.contains("no policy permits `select`"), "{refused}");
     }
+}
+
+/// The operator is told which views hold rows of their own; to a client each is a view.
+#[test]
+fn a_materialised_view_is_called_one() {
+    let shop = Shop::new("stored");
+    shop.ask("CREATE MATERIALIZED VIEW stored AS SELECT id FROM tickets");
+    let url = shop.url();
+    let listed = shop.desk.run(&["tables", &url]).expect_exit(0).out;
+    let stored = listed.lines().find(|line| line.contains("stored"));
+    assert!(
+        stored.is_some_and(|line| line.contains("materialised view")),
+        "{listed}"
+    );
+    let described = shop
+        .desk
+        .run(&["describe", &url, "stored"])
+        .expect_exit(0)
+        .out;
+    assert!(
+        described.contains("stored (materialised view)"),
+        "{described}"
+    );
 }

@@ -81,7 +81,7 @@ pub(super) async fn wait(
     if request.is_none() && !pending.is_out_of_band {
         return Next::Refused(refused);
     }
-    let how = judge.guard.tell_how_to_approve(&pending.id);
+    let how = judge.guard.tell_how_to_approve(pending.level, &pending.id);
     task.say(describe_waiting(&pending, &how));
     let mut told = request.and_then(|request| {
         let request = InputRequest::Elicitation(ElicitRequest::new(request));

@@ -478,6 +478,12 @@ async fn an_operator_signs_and_no_client_does() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("state.db");
     let (desk, _, key) = operator_desk(&file);
+    let mut tester = client(&desk.server, json!({})).await;
+    let told = tester.call("policy_test", delete(1)).await;
+    assert_eq!(
+        told["structuredContent"]["refusal"]["message"],
+        "this needs an operator's approval before it runs"
+    );
     let mut client = client(&desk.server, json!({"elicitation": {}})).await;
     // The client is not asked: the answer comes at once.
     let id = waits(&client.call("execute", delete(1)).await);

@@ -33,6 +33,8 @@ struct Beside {
     affected_rows: Option<u64>,
     /// Whether they would only change: a preview.
     is_foreseen: bool,
+    /// Whether the statement inserts alone: then no condition chose rows.
+    only_inserts: bool,
     duration_ms: Option<u64>,
     as_of: Option<AsOf>,
 }
@@ -85,6 +87,18 @@ impl Envelope {
     pub fn with_foreseen_rows(mut self, affected_rows: Option<u64>) -> Self {
         self.beside.is_foreseen = true;
         self.with_affected_rows(affected_rows)
+    }
+
+    /// The same of a statement that only inserts rows, if `only_inserts`.
+    #[must_use]
+    pub(crate) fn of_insert(mut self, only_inserts: bool) -> Self {
+        self.beside.only_inserts = only_inserts;
+        self
+    }
+
+    /// Whether the statement inserts alone.
+    pub(crate) fn only_inserts(&self) -> bool {
+        self.beside.only_inserts
     }
 
     /// Adds as of what it is; none for what was read as it is by now.
@@ -201,6 +215,7 @@ fn serialize_beside<M: SerializeMap>(beside: &Beside, map: &mut M) -> Result<(),
     let Beside {
         affected_rows,
         is_foreseen: _,
+        only_inserts: _,
         duration_ms,
         as_of,
     } = beside;

@@ -31,7 +31,11 @@ impl Envelope {
         write_summary(
             &mut text,
             &answer,
-            (self.affected_rows(), self.is_foreseen()),
+            Changed {
+                affected: self.affected_rows(),
+                is_foreseen: self.is_foreseen(),
+                only_inserts: self.only_inserts(),
+            },
         );
         let mut notes = notes(&answer);
         if let Some(moment) = self.as_of() {
@@ -70,12 +74,20 @@ impl Envelope {
     }
 }
 
+/// What a statement changed.
+struct Changed {
+    affected: Option<u64>,
+    is_foreseen: bool,
+    only_inserts: bool,
+}
+
 /// How many rows there are, what is missing, and how to get it. It holds nothing of the data.
-fn write_summary(
-    text: &mut String,
-    answer: &ScannedRows,
-    (affected, is_foreseen): (Option<u64>, bool),
-) {
+fn write_summary(text: &mut String, answer: &ScannedRows, changed: Changed) {
+    let Changed {
+        affected,
+        is_foreseen,
+        only_inserts,
+    } = changed;
     if let Some(affected) = affected {
         let rows = if affected == 1 { "row" } else { "rows" };
         let verb = if is_foreseen {
@@ -84,9 +96,10 @@ fn write_summary(
             "changed"
         };
         let _ = write!(text, "{affected} {rows} {verb} (affected_rows)");
-        text.push_str(match affected {
-            0 => ": no row that you may change meets the conditions.",
-            _ => ".",
+        text.push_str(match (affected, only_inserts) {
+            (0, true) => ": the rows were there already, or hidden, or none was given.",
+            (0, false) => ": no row that you may change meets the conditions.",
+            (1.., _) => ".",
         });
         if answer.columns.is_empty() || affected == 0 {
             return;
@@ -338,6 +351,12 @@ mod tests {
         );
         let changed = envelope(&[], Vec::new(), None).with_affected_rows(Some(1));
         assert_eq!(changed.table_text(), "1 row changed (affected_rows).");
+        let none = envelope(&[], Vec::new(), None).with_affected_rows(Some(0));
+        let inserted = none.of_insert(true).table_text();
+        assert_eq!(
+            inserted,
+            "0 rows changed (affected_rows): the rows were there already, or hidden, or none was given."
+        );
     }
 
     /// Whatever a cell holds, its row is one line, and is read back as it was.

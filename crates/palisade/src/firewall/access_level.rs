@@ -135,7 +135,7 @@ impl fmt::Display for AccessLevel {
                     | Self::Plain
                     | Self::SomeRows(_)
                     | Self::AllRows
-                    | Self::AfterApproval(..)) => write!(f, "{level}{approval}"),
+                    | Self::AfterApproval(_, _)) => write!(f, "{level}{approval}"),
                 }
             }
         }

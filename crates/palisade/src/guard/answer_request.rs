@@ -20,7 +20,7 @@ use crate::{
     },
     policy::ApprovalDemand,
     rejection::Rejection,
-    rewrite::{Effect, RewrittenStatement},
+    rewrite::{ChangeKind, Effect, RewrittenStatement},
     session::Session,
     stage_span::{enter_stage, trace_stage},
     value::Params,
@@ -185,7 +185,11 @@ impl Guard {
         self.require_label(&*run.live.backend, &statement, session)
             .await?;
         let _stage = enter_stage!("scan");
-        Ok(Envelope::new(scan.finish()?).with_affected_rows(affected))
+        let changes = statement.change_facts();
+        let only_inserts =
+            !changes.is_empty() && (changes.iter()).all(|change| change.kind == ChangeKind::Insert);
+        let envelope = Envelope::new(scan.finish()?).with_affected_rows(affected);
+        Ok(envelope.of_insert(only_inserts))
     }
 
     /// What takes the rows of `statement`.

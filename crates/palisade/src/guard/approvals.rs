@@ -169,10 +169,10 @@ impl Guard {
 
     /// How a person approves the request called `id`, as a clause: what the host says, or what runs the command line.
     #[must_use]
-    pub fn tell_how_to_approve(&self, id: &str) -> String {
+    pub fn tell_how_to_approve(&self, level: ApprovalLevel, id: &str) -> String {
         match &self.approval_instruction {
             Some(instruction) => instruction.replace("{id}", id),
-            None => format!("a person runs `palisade approve {id}`"),
+            None => tell_command(level, id),
         }
     }
 
@@ -186,11 +186,23 @@ impl Guard {
         match pending.is_out_of_band {
             true => format!(
                 "this needs {whose} approval, and was not run. The request {id} waits: {}; then send the same call again",
-                self.tell_how_to_approve(id)
+                self.tell_how_to_approve(pending.level, id)
             ),
             false => format!(
                 "this needs {whose} approval, and was not run. The request {id} waits for the person at your client, and nobody else can approve it here"
             ),
         }
+    }
+}
+
+/// Who runs what, so that a request is approved.
+fn tell_command(level: ApprovalLevel, id: &str) -> String {
+    match level {
+        ApprovalLevel::Required => {
+            format!("a person runs `palisade approve {id}` (with the server's `--config`)")
+        }
+        ApprovalLevel::Operator => format!(
+            "an operator runs `palisade approve {id}` with `--key-file FILE` and the server's `--config`"
+        ),
     }
 }

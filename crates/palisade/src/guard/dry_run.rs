@@ -9,6 +9,7 @@ use crate::{
         Guard, Refusal, Request, past::read_as_of, record::Became, request_text::RequestText,
         run::Run,
     },
+    policy::ApprovalLevel,
     rejection::Rejection,
     rewrite::Effect,
 };
@@ -64,11 +65,11 @@ impl Guard {
             Ok((statement, None)) => Ok(statement),
             Ok((_, Some(demand))) => {
                 run.report.policies.clone_from(&demand.policies);
-                Err(Rejection::new(
-                    Code::ApprovalRequired,
-                    "this needs a person's approval before it runs",
-                )
-                .with_policies(demand.policies))
+                let message = match demand.level {
+                    ApprovalLevel::Required => "this needs a person's approval before it runs",
+                    ApprovalLevel::Operator => "this needs an operator's approval before it runs",
+                };
+                Err(Rejection::new(Code::ApprovalRequired, message).with_policies(demand.policies))
             }
             Err(rejection) => Err(rejection),
         };

@@ -300,9 +300,10 @@ impl Guard {
     /// it, a person runs `palisade approve {id}`. Requests count as such that are approved apart from the agent's client.
     ///
     /// ```
+    /// # use palisade::policy::ApprovalLevel;
     /// # fn instruct(guard: palisade::Guard) {
     /// let guard = guard.with_approval_instruction("a person opens https://desk.example/approvals/{id}");
-    /// assert!(guard.tell_how_to_approve("k7m2").ends_with("/k7m2"));
+    /// assert!(guard.tell_how_to_approve(ApprovalLevel::Required, "k7m2").ends_with("/k7m2"));
     /// # }
     /// ```
     #[must_use]

@@ -74,7 +74,8 @@ impl Guard {
             Redemption::Approved(given) => Ok(note_approval(decisions, &given)),
             Redemption::Pending(pending) => {
                 noted.approval = Some(note(&pending.id, ApprovalState::Pending, None));
-                let message = tell_pending(&pending);
+                let how = self.tell_how_to_approve(pending.level, &pending.id);
+                let message = tell_pending(&pending, &how);
                 noted.pending = Some(pending);
                 Err(refuse(message))
             }
@@ -199,12 +200,14 @@ fn whose(level: ApprovalLevel) -> &'static str {
     }
 }
 
-fn tell_pending(pending: &PendingApproval) -> String {
+/// What is said of a request that waits; `how` says how a person approves it.
+fn tell_pending(pending: &PendingApproval, how: &str) -> String {
     let (id, whose) = (&pending.id, whose(pending.level));
     match pending.is_out_of_band {
         true => format!(
             "what this change reads needs {whose} approval before it is run to be looked at, and nothing was run. \
-             The request {id} waits: a person runs `palisade approve {id}`; then validate the change again"
+             The request {id} waits: {}; then validate the change again",
+            how
         ),
         false => format!(
             "what this change reads needs {whose} approval before it is run to be looked at, and nothing was run. \

@@ -654,7 +654,8 @@ impl Guard {
             .and_then(|store| store.lacks_operator());
         let message = match lacks {
             None => format!(
-                "the change {id} is pending: it waits for an operator, who runs `palisade approve {id}`. No tool gives that approval"
+                "the change {id} is pending: {}. No tool gives that approval",
+                self.tell_how_to_approve(ApprovalLevel::Operator, id)
             ),
             Some(why) => format!(
                 "the change {id} needs an operator's approval, and there is no way to give it here: {why}"
