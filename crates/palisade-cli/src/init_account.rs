@@ -18,7 +18,7 @@ const ROLE: &str = "palisade_reader";
 /// An account with which `palisade serve` does not start.
 pub(crate) struct StrongAccount<'t> {
     target: &'t Target,
-    /// What it can do, the worst first.
+    /// Its rights beyond reading, the worst first.
     pub(crate) excess: Vec<String>,
 }
 

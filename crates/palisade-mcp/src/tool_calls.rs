@@ -46,7 +46,7 @@ struct RowsShown {
 
 impl RowsShown {
     /// As many as there may be.
-    fn whole(form: Form) -> Self {
+    fn unbounded(form: Form) -> Self {
         Self {
             form,
             has_most_rows: true,
@@ -104,7 +104,7 @@ impl Connection {
                 let limits = all_rows();
                 let request = Request::plan(&call.sql, &call.params, session);
                 let request = try_first(request.with_limits(&limits), allotted);
-                self.rows(request, RowsShown::whole(call.form), context)
+                self.rows(request, RowsShown::unbounded(call.form), context)
                     .await
             }
             Call::RunTemplate(call) => {
@@ -143,7 +143,7 @@ impl Connection {
                 };
                 let request = Request::statement(&call.sql, &call.params, session);
                 let request = request.with_limits(&limits).allow_changes();
-                self.rows(request, RowsShown::whole(call.form), context)
+                self.rows(request, RowsShown::unbounded(call.form), context)
                     .await
             }
         }

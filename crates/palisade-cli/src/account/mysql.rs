@@ -167,8 +167,8 @@ async fn look_at_views(
     Ok(lacking.collect())
 }
 
-/// The account that `target` logs in as, as `--role` takes it. None where it administers the server, and so is not the one that
-/// statements run by.
+/// The account that `target` logs in as, as `--role` takes it. None where it administers the server:
+/// statements run by another account then.
 pub(crate) async fn own_role(target: &Target) -> Result<Option<String>, Failure> {
     let mut conn = mysql::connection(target).await?;
     let found = examine_beside(&mut conn, &mysql::lag_rights(target))

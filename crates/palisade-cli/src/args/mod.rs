@@ -579,9 +579,9 @@ pub(crate) struct SetupSqlArguments {
     #[arg(long)]
     pub(crate) steps: bool,
     /// What the account is called; of MySQL NAME@HOST, from which it may log in,
-    /// or from where this command does  [default: palisade_reader, and
-    /// palisade_writer where it is to change anything; with --update whoever logs
-    /// in, unless that is an administrator]
+    /// or from where this command does  [default: palisade_reader; where it is to
+    /// change anything palisade_writer; with --update the account that logs in,
+    /// unless it administers the server]
     #[arg(long, value_name = "NAME")]
     pub(crate) role: Option<String>,
     /// Print all grants for an account that exists, not how to make one: what it

@@ -232,7 +232,7 @@ fn the_account_may_read_what_is_permitted_in_any_circumstances() {
     assert!(missing().contains("tenant_id"), "{}", missing());
 }
 
-/// A migration adds a column, and nobody has granted it yet: the rest of the table is served, and the log has the way out.
+/// A migration has added a column, and its grant is missing: the rest of the table is served, and the log has the way out.
 #[test]
 fn a_column_that_is_not_granted_yet_is_not_there_yet() {
     let shop = Shop::new("migrated");

@@ -298,7 +298,7 @@ impl Firewall {
             let by = view.template(&template.name)?.map(|(_, by)| by);
             let approval = view.demanded_level(&by.unwrap_or_default());
             let allowed = Decided::allowed(String::new(), BTreeSet::new());
-            cells.insert(place, allowed.after(approval));
+            cells.insert(place, allowed.with_approval(approval));
         }
         Ok(cells)
     }
@@ -364,7 +364,7 @@ impl Decided {
     }
 
     /// The same, once somebody has approved it where that is demanded.
-    fn after(self, approval: Option<ApprovalLevel>) -> Self {
+    fn with_approval(self, approval: Option<ApprovalLevel>) -> Self {
         let Some(approval) = approval.filter(|_| !self.level.is_nothing()) else {
             return self;
         };
@@ -426,7 +426,7 @@ fn add_reads(cells: &mut Cells, view: &SessionView, relation: &Relation) -> Resu
     let caps = decision.caps.to_string();
     // No row is seen but by `select`: what both demand is told there.
     let approval = view.demanded_level(&decision.policies);
-    let select = Decided::allowed(caps, by.clone()).after(approval);
+    let select = Decided::allowed(caps, by.clone()).with_approval(approval);
     add(None, "select", select);
     add(None, "see", Decided::rows(&decision.rows, relation, by));
     for ((_, column), decided) in relation.column_ids().zip(&decision.columns) {
@@ -439,7 +439,7 @@ fn add_reads(cells: &mut Cells, view: &SessionView, relation: &Relation) -> Resu
         };
         let level = AccessLevel::of_column(&decided.level);
         let approval = view.demanded_level(&decided.policies);
-        let decided = Decided { value, level, by }.after(approval);
+        let decided = Decided { value, level, by }.with_approval(approval);
         add(Some(column.name.to_string()), "read", decided);
     }
     Ok(())
@@ -467,26 +467,29 @@ fn add_changes(
         leaves |= matches!(change, Change::Insert | Change::Update);
         let approval = view.demanded_level(&decided.policies);
         let by = decided.policies.into_iter().collect();
-        let allowed = Decided::allowed(decided.caps.to_string(), by).after(approval);
+        let allowed = Decided::allowed(decided.caps.to_string(), by).with_approval(approval);
         cells.insert((relation.uid.clone(), None, action), allowed);
     }
     if reaches {
         let by = write.change_policies.iter().cloned().collect();
         let approval = view.demanded_level(&write.change_policies);
-        let rows = Decided::rows(&write.change, relation, by).after(approval);
+        let rows = Decided::rows(&write.change, relation, by).with_approval(approval);
         cells.insert((relation.uid.clone(), None, "change"), rows);
     }
     if leaves {
         let by = write.add_policies.iter().cloned().collect();
         let approval = view.demanded_level(&write.add_policies);
-        let rows = Decided::rows(&write.add, relation, by).after(approval);
+        let rows = Decided::rows(&write.add, relation, by).with_approval(approval);
         cells.insert((relation.uid.clone(), None, "add"), rows);
         for ((_, column), decided) in relation.column_ids().zip(&write.columns) {
             if decided.permitted {
                 let place = (relation.uid.clone(), Some(column.name.to_string()), "write");
                 let by = decided.policies.iter().cloned().collect();
                 let approval = view.demanded_level(&decided.policies);
-                cells.insert(place, Decided::allowed(String::new(), by).after(approval));
+                cells.insert(
+                    place,
+                    Decided::allowed(String::new(), by).with_approval(approval),
+                );
             }
         }
     }

@@ -5,8 +5,8 @@ use crate::{
     guard::engine_fault::{EngineFault, FaultClass},
 };
 
-/// What is said, after `told`, of a literal of `asked` that the engine found to be no value of its type while it prepared the statement: no row was
-/// looked at, so that the literal is all that its message tells of. Literals of policies stay unsaid.
+/// What is said of a literal of `asked` that is no value of its type, after `told`. Only what the engine found while it prepared the
+/// statement counts: no row was looked at, so that its message tells of the literal alone. Literals of policies stay unsaid.
 pub(in crate::guard) fn describe_wrong_literal(
     fault: &EngineFault,
     (told, asked): (&str, &str),

@@ -122,8 +122,8 @@ pub(crate) async fn look(
     })
 }
 
-/// The account that `target` logs in as, as `--role` takes it. None where it administers the server, and so is not the one that
-/// statements run by.
+/// The account that `target` logs in as, as `--role` takes it. None where it administers the server:
+/// statements run by another account then.
 pub(crate) async fn own_role(target: &Target) -> Result<Option<String>, Failure> {
     let client = postgres::client(target).await?;
     let found = examine(&client)
