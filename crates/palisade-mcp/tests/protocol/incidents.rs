@@ -72,11 +72,12 @@ impl<S: Subscriber> Layer<S> for Log {
     }
 }
 
-/// A server whose account may read column `id` of table `t` alone, where policy permits all of it. Rows of `u` are filtered.
+/// A server whose account may read column `id` of table `t` alone and nothing of `g`, where policy permits all of them. Rows of `u` are
+/// filtered.
 async fn half_granted() -> PalisadeServer {
     let cluster = PostgresServer::start_shared().unwrap();
     let database = cluster.fresh_database("incidents").unwrap();
-    let script = "CREATE TABLE t (id int PRIMARY KEY, b int); \
+    let script = "CREATE TABLE t (id int PRIMARY KEY, b int); CREATE TABLE g (b int); \
          CREATE TABLE u (id int PRIMARY KEY); INSERT INTO u VALUES (1); \
          CREATE ROLE reads_ids LOGIN NOINHERIT; GRANT SELECT (id) ON t TO reads_ids; GRANT SELECT ON u TO reads_ids; \
          ALTER ROLE reads_ids SET default_transaction_read_only = on;";
@@ -115,8 +116,13 @@ async fn the_log_explains_each_incident() {
         .await;
     assert_eq!(answered["isError"], false, "{answered}");
     let refused = client
+        .refused("query", json!({"sql": "SELECT b FROM g"}))
+        .await;
+    // What is not granted beside what is does not exist yet.
+    let hidden = client
         .refused("query", json!({"sql": "SELECT b FROM t"}))
         .await;
+    assert_eq!(hidden["code"], "name.unknown-column", "{hidden}");
     let mistaken = client
         .refused(
             "query",
@@ -131,7 +137,7 @@ async fn the_log_explains_each_incident() {
     let line = log.find(&refused);
     assert_eq!(line["code"], "database.not-granted");
     assert_eq!(line["level"], "ERROR");
-    let grant = "GRANT SELECT (\"b\") ON public.t TO \"reads_ids\";";
+    let grant = "GRANT SELECT (\"b\") ON public.g TO \"reads_ids\";";
     assert!(line["detail"].ends_with(grant), "{line:?}");
 
     // Of an agent's own mistake: the engine's code, and no message.
