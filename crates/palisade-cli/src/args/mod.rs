@@ -579,9 +579,8 @@ pub(crate) struct SetupSqlArguments {
     #[arg(long)]
     pub(crate) steps: bool,
     /// What the account is called; of MySQL NAME@HOST, from which it may log in,
-    /// or from where this command does  [default: palisade_reader; where it is to
-    /// change anything palisade_writer; with --update the account that logs in,
-    /// unless it administers the server]
+    /// or from where this command does  [default: palisade_reader, with --writable
+    /// palisade_writer, with --update the account of the URL]
     #[arg(long, value_name = "NAME")]
     pub(crate) role: Option<String>,
     /// Print all grants for an account that exists, not how to make one: what it

@@ -156,6 +156,7 @@ fn schema_of(kind: &str) -> Value {
         "Option<WrittenTransport>" => json!({"enum": ["library", "cli", "stdio", "http"]}),
         "Option<OnFinding>" => json!({"enum": ["flag", "redact", "withhold", "block"]}),
         "WrittenDecision" => json!({"enum": ["allow", "reject"]}),
+        "Option<WrittenApproval>" => json!({"enum": ["required", "operator"]}),
         "Option<Bound>" => json!({"enum": ["hidden", "null", "token", "mask"]}),
         "Option<RowBound>" => json!({"enum": ["none", "some"]}),
         "ParameterType" => json!({"enum": ["text", "integer", "number", "boolean"]}),
