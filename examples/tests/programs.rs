@@ -18,7 +18,7 @@ fn printed(program: &str, sql: &str) -> String {
 fn printed_apart(program: &str, sql: &str) -> (String, String) {
     let output = Command::new(program).arg(sql).output().unwrap();
     assert!(output.status.success(), "{output:?}");
-    let [told, logged] = [output.stdout, output.stderr].map(|text| String::from_utf8(text));
+    let [told, logged] = [output.stdout, output.stderr].map(String::from_utf8);
     (told.unwrap(), logged.unwrap())
 }
 
