@@ -339,6 +339,21 @@ async fn a_request_that_is_dropped_is_recorded_and_counts() {
     let client = database.postgres_client().await;
     let lock = "BEGIN; LOCK TABLE filtered IN ACCESS EXCLUSIVE MODE";
     client.batch_execute(lock).await.unwrap();
+    // What is tried for a moment, and sent again then, does not count by itself.
+    let moment = Limits {
+        statement_timeout_ms: 200,
+        ..guard.firewall().limits().clone()
+    };
+    for _ in 0..3 {
+        let request = Request::statement(sql, &Params::None, &session);
+        let tried = guard
+            .answer(request.with_limits(&moment).on_trial())
+            .await
+            .0;
+        let code = tried.into_result().unwrap_err().rejection.code();
+        assert_eq!(code, Code::LimitTime);
+    }
+    records.0.lock().unwrap().clear();
     for _ in 0..2 {
         let asked = guard.query(sql, &Params::None, &session);
         let waited = tokio::time::timeout(Duration::from_millis(400), asked).await;

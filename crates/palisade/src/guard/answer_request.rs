@@ -169,7 +169,7 @@ impl Guard {
         self.require_label(&*run.live.backend, &statement, session)
             .await?;
         let result = self.run_statement(&statement, &mut scan, run).await;
-        self.follow_up(&result, &statement, session).await;
+        self.follow_up(&result, &statement, question, run).await;
         let Completion { affected } = match result {
             Ok(completion) => completion,
             // Why the scan took no more rows is its own to say.
@@ -275,7 +275,8 @@ impl Guard {
         &self,
         result: &Result<Completion, BackendError>,
         statement: &RewrittenStatement,
-        session: &Session,
+        question: Question<'_>,
+        run: &Run,
     ) {
         match result {
             Ok(_) => match statement.effect() {
@@ -290,8 +291,10 @@ impl Guard {
                 Effect::Read | Effect::Explain | Effect::Nothing => {}
             },
             Err(error) => {
-                self.note_failure(error, statement.counts_failures(), session)
-                    .await;
+                // What is tried for a moment is sent again for all its time: who asks hears of that alone.
+                let is_tried = run.is_trial && error.kind == BackendErrorKind::Timeout;
+                let is_counted = statement.counts_failures() && !is_tried;
+                self.note_failure(error, is_counted, question.session).await;
             }
         }
     }

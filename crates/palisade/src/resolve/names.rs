@@ -186,7 +186,7 @@ pub(in crate::resolve) fn unknown_qualifier(qualifier: &str, scope: &Scope<'_, '
             Dialect::Mysql => format!("`JSON_VALUE({column}, '$.key')`"),
         };
         format!(
-            "`{qualifier}` is a column, and no table of the statement; a key of its JSON document is {path}"
+            "`{qualifier}` is a column, and no table of the statement; if it holds JSON documents, a key of one is {path}"
         )
     } else if let Some(near) = did_you_mean::closest(qualifier, scope.qualifiers()) {
         let near = quoted(near);

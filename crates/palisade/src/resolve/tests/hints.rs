@@ -49,7 +49,7 @@ fn a_wrong_alias_is_told_with_the_right_one() {
             ),
             (
                 "SELECT price.cents FROM sales s",
-                "`price` is a column, and no table of the statement; a key of its JSON document is `price->>'key'`",
+                "`price` is a column, and no table of the statement; if it holds JSON documents, a key of one is `price->>'key'`",
             ),
         ],
     );
