@@ -100,7 +100,7 @@ impl Setup {
             Source::Sqlite(_) | Source::Server(_, _) => None,
         };
         let command = SetupCommand::of_source(&source);
-        let command = command.map(|command| command.given(secret, arguments));
+        let command = command.map(|command| command.with_arguments(secret, arguments));
         let file = configuration(arguments)?;
         let (config, database) = reach(source, secret, file.as_ref())?;
         let setup = Self::new(&config, arguments, audit)?;
@@ -194,7 +194,7 @@ impl Setup {
                     connection: Some(name.to_owned()),
                     ..Self::new(config, arguments, audit)?
                 };
-                let command = SetupCommand::of_connection(name).given(secret, arguments);
+                let command = SetupCommand::of_connection(name).with_arguments(secret, arguments);
                 Ok((setup, database.clone().set_up_by(command)))
             })
             .collect()

@@ -43,7 +43,11 @@ impl SetupCommand {
     }
 
     /// With the policies and the password that the command line names.
-    pub(crate) fn given(self, secret: &SecretArguments, arguments: &PolicyArguments) -> Self {
+    pub(crate) fn with_arguments(
+        self,
+        secret: &SecretArguments,
+        arguments: &PolicyArguments,
+    ) -> Self {
         let PolicyArguments {
             principal,
             policies,
