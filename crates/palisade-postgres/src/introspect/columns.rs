@@ -40,10 +40,9 @@ pub(crate) fn from_withheld() -> String {
          JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
          JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped \
          WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND {USER_SCHEMA} \
-           AND CASE WHEN pg_catalog.has_table_privilege(c.oid, 'SELECT') THEN false \
-                    WHEN pg_catalog.has_any_column_privilege(c.oid, 'SELECT') \
-                    THEN NOT pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT') \
-                    ELSE false END"
+           AND NOT pg_catalog.has_table_privilege(c.oid, 'SELECT') \
+           AND pg_catalog.has_any_column_privilege(c.oid, 'SELECT') \
+           AND NOT pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT')"
     )
 }
 
