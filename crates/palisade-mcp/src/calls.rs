@@ -1,7 +1,7 @@
 //! A call on its connection: it waits for a place, runs where blocking is fine, and is recorded.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, atomic::AtomicBool},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -60,6 +60,8 @@ pub(crate) struct CallContext {
     pub(crate) cancel: Cancel,
     /// What is noted of it.
     pub(crate) notes: CallNotes,
+    /// Whether its trial counted as a failure, which the next attempt takes back.
+    pub(crate) has_counted_trial: AtomicBool,
 }
 
 /// Records a call that reached no connection, with what lends its records. Without a principal there is no record.

@@ -478,6 +478,7 @@ impl PalisadeServer {
             running: self.running.clone(),
             cancel: Cancel::default(),
             notes: CallNotes::default(),
+            has_counted_trial: AtomicBool::default(),
         })
     }
 

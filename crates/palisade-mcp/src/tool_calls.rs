@@ -1,6 +1,6 @@
 //! What each tool does on its connection.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use palisade::{
     answer::Form,
@@ -352,7 +352,16 @@ impl Connection {
         let room = context.size.room(form, has_most_rows);
         let request = request.with_room(room).cancelled_by(&context.cancel);
         let start = context.notes.elapsed();
+        if context.has_counted_trial.swap(false, Ordering::SeqCst) {
+            self.guard.take_back_failure(&context.session);
+        }
+        let is_trial = request.is_on_trial();
         let (outcome, report) = self.guard.answer(request).await;
+        // Where nothing comes after the trial, it stays counted.
+        let is_counted = is_trial && report.is_counted_failure;
+        context
+            .has_counted_trial
+            .store(is_counted, Ordering::SeqCst);
         context.notes.note_stages(start, &report.stages);
         let envelope = outcome.into_result()?;
         context.notes.note_answer(&envelope);

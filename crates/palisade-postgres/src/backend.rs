@@ -481,7 +481,12 @@ impl PostgresBackend {
             let end = format!(" {}", name.trim_matches('"'));
             !schema_change::is_system(uid) && error.detail.ends_with(&end)
         };
-        let is_of_table = task.relations.iter().any(|uid| is_named(&uid))
+        // What a filter looks up is read, and stands in no FROM of the caller's.
+        let looked_up = object_of("table ").filter(|name| {
+            let mut reads = task.reads.iter();
+            reads.any(|(table, _)| table == name)
+        });
+        let is_of_table = (task.relations.iter().any(|uid| is_named(&uid)) || looked_up.is_some())
             && object_of("sequence ").is_none()
             && object_of("schema ").is_none();
         let of_schema = object_of("schema ").and_then(|name| {
@@ -535,6 +540,7 @@ impl PostgresBackend {
                 Some(format!("GRANT SELECT ({columns}) ON {uid} TO {account};"))
             });
             grants.extend(of_reads);
+            grants.extend(looked_up.and_then(|name| self.grant_looked_up(&name, task, &account)));
             grants.extend(self.change_grants(task, &account));
         }
         grants.extend(other);
@@ -542,6 +548,25 @@ impl PostgresBackend {
             let _ = write!(error.detail, ", or: {}", grants.join(" "));
         }
         error
+    }
+
+    /// The grant for a table that a filter of the statement looks up, where its name says which it is.
+    fn grant_looked_up(&self, name: &str, task: &Task<'_>, account: &str) -> Option<String> {
+        let mut named = (self.catalog.relations().iter()).filter(|one| *one.key == *name);
+        let (Some(relation), None) = (named.next(), named.next()) else {
+            return None;
+        };
+        if task.relations.contains(&relation.uid) {
+            return None;
+        }
+        let reads = task.reads.iter().filter(|(table, _)| table == name);
+        let columns: Vec<String> = reads
+            .filter(|(_, column)| relation.columns.iter().any(|one| *one.key == **column))
+            .map(|(_, column)| ident::quote(column))
+            .collect();
+        let uid = &relation.uid;
+        let columns = columns.join(", ");
+        (!columns.is_empty()).then(|| format!("GRANT SELECT ({columns}) ON {uid} TO {account};"))
     }
 
     /// The grants of what a statement changes, by itself and by foreign keys.

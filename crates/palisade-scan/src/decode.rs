@@ -371,6 +371,8 @@ fn hex(run: &[u8]) -> Option<Vec<u8>> {
     let digits = run
         .strip_prefix(b"0x")
         .or_else(|| run.strip_prefix(b"0X"))
+        // As PostgreSQL writes bytes: `\x49…`, whose backslash ends the run before it.
+        .or_else(|| run.strip_prefix(b"x"))
         .unwrap_or(run);
     if !digits.len().is_multiple_of(2) || !digits.iter().all(u8::is_ascii_hexdigit) {
         return None;
@@ -720,6 +722,11 @@ mod tests {
             &by_shape(b"506c6561736520776174657220746865 20"),
             "Please water the",
             None,
+        );
+        check(
+            &by_shape(b"\\x506c656173652077617465722074686520706c616e7473"),
+            "Please water the plants",
+            prose,
         );
         check(
             &by_shape(b"506c656173652077617465722074686520706c616e7473"),

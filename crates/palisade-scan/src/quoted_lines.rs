@@ -77,6 +77,7 @@ mod tests {
             ("a\r\n\r\n\u{a0}\r\n\tb", "| a\n| (2 empty lines)\n| \tb\n"),
             (&format!("a{far}or b"), "| a (3000 blanks) or b\n"),
             ("a\u{200B}b", "| a\\u200bb\n"),
+            ("delete --\r| select", "| delete --\\u000d| select\n"),
             ("", ""),
             ("\n\n", "| (2 empty lines)\n"),
         ] {

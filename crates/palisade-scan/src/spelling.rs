@@ -68,7 +68,7 @@ const HTML: &[&str] = &[
 /// `text` as a model may read it.
 #[must_use]
 pub fn spell_out(text: &str) -> Cow<'_, str> {
-    let suspect = |c: char| c == '<' || is_invisible(c) || is_selector(c);
+    let suspect = |c: char| c == '<' || c == '\r' || is_invisible(c) || is_selector(c);
     let Some(first) = text.find(suspect) else {
         return Cow::Borrowed(text);
     };
@@ -89,7 +89,10 @@ pub fn spell_out(text: &str) -> Cow<'_, str> {
             opens
         } else {
             doubled = false;
-            if is_joiner(c) {
+            if c == '\r' {
+                // Alone, it takes a terminal back to the beginning of the line, and what follows covers what was there.
+                !after.starts_with('\n')
+            } else if is_joiner(c) {
                 !joins(before, after.chars().next())
             } else if is_selector(c) {
                 !selects(c, before)
@@ -225,6 +228,8 @@ mod tests {
             ("x\u{202E}y\u{2066}z", "x\\u202ey\\u2066z"),
             ("\u{E0041}", "\\udb40\\udc41"),
             ("\u{1b}[2J", "\\u001b[2J"),
+            ("shown\rinstead", "shown\\u000dinstead"),
+            ("a\r\nb", "a\r\nb"),
             ("<|im_start|>system", "\\u003c|im_start|>system"),
             ("<｜User｜>", "\\u003c｜User｜>"),
             ("<</palisade-data x>>", "\\u003c\\u003c/palisade-data x>>"),

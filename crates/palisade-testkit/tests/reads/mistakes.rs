@@ -259,6 +259,40 @@ async fn a_grant_that_is_missing_is_named() {
     assert!(!refusal.rejection.message().contains("filtered"));
 }
 
+/// So is that of a table at which only a filter looks.
+#[tokio::test]
+async fn a_grant_that_a_filter_lacks_is_named() {
+    let tables = "CREATE TABLE parent (id int PRIMARY KEY, tenant int);
+        CREATE TABLE child (id int PRIMARY KEY, parent_id int NOT NULL REFERENCES parent);";
+    let database = TestDatabase::postgres("looked_up", tables);
+    let role = format!("child_of_{}", database.name());
+    database.load(&format!(
+        "CREATE ROLE {role} LOGIN NOINHERIT; GRANT SELECT ON child TO {role}; \
+         ALTER ROLE {role} SET default_transaction_read_only = on;"
+    ));
+    let config = PostgresConfig::from_url(&database.url_as(&role)).unwrap();
+    let backend = PostgresBackend::connect(config).await.unwrap();
+    let policies = "permit (principal, action, resource);
+        forbid (principal, action == Action::\"see\", resource is row::public::parent)
+        unless { resource has tenant && resource.tenant == 1 };
+        forbid (principal, action == Action::\"see\", resource is row::public::child)
+        unless { resource has parent_id_is_seen && resource.parent_id_is_seen };";
+    let firewall = Firewall::builder(backend.catalog().clone(), policy_sources(policies)).build();
+    let guard = Guard::new(
+        Arc::new(firewall.unwrap_or_else(|error| panic!("{error}"))),
+        backend,
+        Arc::new(Still),
+        Arc::new(Records::default()),
+    );
+    let session = Session::new(Principal::new("Agent", "a"));
+    let asked = guard.query("SELECT id FROM child", &Params::None, &session);
+    let refusal = asked.await.into_result().unwrap_err();
+    assert_eq!(refusal.rejection.code(), Code::DatabaseNotGranted);
+    let detail = refusal.rejection.operator_detail().unwrap();
+    let grant = format!("GRANT SELECT (\"id\", \"tenant\") ON public.parent TO \"{role}\";");
+    assert!(detail.ends_with(&grant), "{detail}");
+}
+
 /// The text of a template is the operator's: a mistake in what it is given tells nothing of it.
 #[tokio::test]
 async fn a_template_is_not_quoted() {
@@ -339,19 +373,17 @@ async fn a_request_that_is_dropped_is_recorded_and_counts() {
     let client = database.postgres_client().await;
     let lock = "BEGIN; LOCK TABLE filtered IN ACCESS EXCLUSIVE MODE";
     client.batch_execute(lock).await.unwrap();
-    // What is tried for a moment, and sent again then, does not count by itself.
+    // What is tried for a moment counts until it is sent again.
     let moment = Limits {
         statement_timeout_ms: 200,
         ..guard.firewall().limits().clone()
     };
     for _ in 0..3 {
         let request = Request::statement(sql, &Params::None, &session);
-        let tried = guard
-            .answer(request.with_limits(&moment).on_trial())
-            .await
-            .0;
+        let (tried, report) = guard.answer(request.with_limits(&moment).on_trial()).await;
         let code = tried.into_result().unwrap_err().rejection.code();
-        assert_eq!(code, Code::LimitTime);
+        assert_eq!((code, report.is_counted_failure), (Code::LimitTime, true));
+        guard.take_back_failure(&session);
     }
     records.0.lock().unwrap().clear();
     for _ in 0..2 {

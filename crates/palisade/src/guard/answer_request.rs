@@ -276,7 +276,7 @@ impl Guard {
         result: &Result<Completion, BackendError>,
         statement: &RewrittenStatement,
         question: Question<'_>,
-        run: &Run,
+        run: &mut Run,
     ) {
         match result {
             Ok(_) => match statement.effect() {
@@ -291,9 +291,8 @@ impl Guard {
                 Effect::Read | Effect::Explain | Effect::Nothing => {}
             },
             Err(error) => {
-                // What is tried for a moment is sent again for all its time: who asks hears of that alone.
-                let is_tried = run.is_trial && error.kind == BackendErrorKind::Timeout;
-                let is_counted = statement.counts_failures() && !is_tried;
+                let is_counted = statement.counts_failures() && error.may_tell_of_rows();
+                run.report.is_counted_failure = is_counted;
                 self.note_failure(error, is_counted, question.session).await;
             }
         }
@@ -310,6 +309,9 @@ impl Guard {
             // So that the next attempt is decided over what there is; if it cannot be read, or was a
             // moment ago, that one is refused as well.
             let _ = self.reread_if_due().await;
+        } else if error.kind == BackendErrorKind::NotGranted {
+            // What the account may read is part of what is decided over.
+            let _ = self.refresh_if_due().await;
         } else if is_counted && error.may_tell_of_rows() {
             self.failures
                 .count(session.principal(), self.host.monotonic());
@@ -350,9 +352,16 @@ impl Guard {
         }
         let relations = || self.relations(session).unwrap_or_default();
         let asked = question.wording.full_text();
-        match fault
-            .and_then(|fault| describe_wrong_literal(fault, (refused.message(), asked), relations))
-        {
+        // A change may assign what its author cannot see: the name of a type would tell of that.
+        let fault = fault.filter(|_| statement.effect().only_reads());
+        match fault.and_then(|fault| {
+            describe_wrong_literal(
+                fault,
+                (refused.message(), asked),
+                relations,
+                catalog.search_path(),
+            )
+        }) {
             Some(told) => refused.with_message(told),
             None => self.name_constraint(refused, error, statement, &[session]),
         }

@@ -61,6 +61,14 @@ impl Failures {
         count.failures = count.failures.saturating_add(1);
     }
 
+    /// Takes back a failure of `principal`.
+    pub(in crate::guard) fn take_back(&self, principal: &Principal) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(principal) {
+            count.failures = count.failures.saturating_sub(1);
+        }
+    }
+
     /// Refuses a further statement of `principal` that may fail, after `most` that did.
     ///
     /// # Errors

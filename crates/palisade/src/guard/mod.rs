@@ -169,6 +169,8 @@ pub struct Report {
     pub duration: Duration,
     /// Of what that consists, in order, and the record after it.
     pub stages: Vec<StageTime>,
+    /// Whether it failed in a way that counts for `max_failures`.
+    pub is_counted_failure: bool,
 }
 
 /// The gate. Tools, commands and endpoints reach a database through one of these and in no other way.
@@ -404,6 +406,12 @@ impl Guard {
         } else {
             Cow::Borrowed(session)
         }
+    }
+
+    /// Takes back a failure that [counted](Report::is_counted_failure) of a statement on [trial](Request::on_trial): when it is sent again
+    /// for all its time, and not before. Its caller hears of that end alone.
+    pub fn take_back_failure(&self, session: &Session) {
+        self.failures.take_back(session.principal());
     }
 
     /// Gives an incident id to refusals whose reason is not the agent's to know.

@@ -120,6 +120,12 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// Whether it is only [tried](Self::on_trial).
+    #[must_use]
+    pub fn is_on_trial(&self) -> bool {
+        self.is_trial
+    }
+
     /// Bounds what a model is given of the answer, as it is written for one.
     #[must_use]
     pub fn with_room(self, room: Room) -> Self {

@@ -3,6 +3,7 @@
 use crate::{
     firewall::VisibleRelation,
     guard::engine_fault::{EngineFault, FaultClass},
+    ident,
 };
 
 /// What is said of a literal of `asked` that is no value of its type, after `told`. Only what the engine found while it prepared the
@@ -11,6 +12,7 @@ pub(in crate::guard) fn describe_wrong_literal(
     fault: &EngineFault,
     (told, asked): (&str, &str),
     relations: impl FnOnce() -> Vec<VisibleRelation>,
+    search_path: &[String],
 ) -> Option<String> {
     let is_of_literals = matches!(
         fault.class,
@@ -30,7 +32,7 @@ pub(in crate::guard) fn describe_wrong_literal(
     };
     if let Some(type_name) = before.strip_prefix("invalid input value for enum ") {
         let type_name = type_name.trim_end_matches(": ");
-        return Some(match find_labels(type_name, &relations()) {
+        return Some(match find_labels(type_name, &relations(), search_path) {
             Some(labels) => format!("{told} Its labels are {}.", labels.join(", ")),
             None => told,
         });
@@ -41,15 +43,23 @@ pub(in crate::guard) fn describe_wrong_literal(
     })
 }
 
-/// The labels of the enumeration called so, as far as a column tells them that is readable plain.
-fn find_labels<'r>(type_name: &str, relations: &'r [VisibleRelation]) -> Option<&'r [String]> {
-    let last = |name: &str| name.rsplit('.').next().unwrap_or_default().replace('"', "");
-    let wanted = last(type_name);
+/// The labels of the enumeration called so, as far as a column tells them that is readable plain. The engine leaves the schema out
+/// where that is on the search path, and catalogs may not.
+fn find_labels<'r>(
+    type_name: &str,
+    relations: &'r [VisibleRelation],
+    search_path: &[String],
+) -> Option<&'r [String]> {
+    let is_meant = |column: &str| {
+        let on_path = |schema: &String| {
+            column == format!("{}.{type_name}", ident::qualify([schema.as_str()]))
+        };
+        column == type_name || search_path.iter().any(on_path)
+    };
     let columns = relations.iter().flat_map(|relation| &relation.columns);
     let mut found = columns
-        .filter(|column| last(&column.type_name) == wanted)
+        .filter(|column| is_meant(&column.type_name))
         .filter_map(|column| column.labels.as_deref());
     let first = found.next()?;
-    // Types of one name in two schemas may have other labels.
     found.all(|labels| labels == first).then_some(first)
 }

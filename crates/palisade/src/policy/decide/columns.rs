@@ -22,7 +22,7 @@ pub(in crate::policy) fn decide_columns(
 ) -> Result<Vec<ColumnDecision>, Failure> {
     let mut out = decide_columns_by_policy(loaded, subject, relation)?;
     for (column, decision) in relation.columns.iter().zip(&mut out) {
-        if column.withheld && decision.level.reads_stored() {
+        if column.withheld && decision.level.reads_stored(column.nullable) {
             decision.level = ColumnLevel::Hidden;
         }
     }
@@ -40,8 +40,9 @@ pub(in crate::policy) fn list_withheld<'r>(
     }
     let decided = decide_columns_by_policy(loaded, subject, relation)?;
     let decided = relation.columns.iter().zip(&decided);
-    let withheld =
-        decided.filter(|(column, decision)| column.withheld && decision.level.reads_stored());
+    let withheld = decided.filter(|(column, decision)| {
+        column.withheld && decision.level.reads_stored(column.nullable)
+    });
     Ok(withheld.map(|(column, _)| column.uid.as_str()).collect())
 }
 

@@ -28,12 +28,14 @@ pub enum ColumnLevel {
 }
 
 impl ColumnLevel {
-    /// Whether the stored value is read for it: a mask that gives the same for every value reads none.
-    pub(in crate::policy) fn reads_stored(&self) -> bool {
+    /// Whether the stored value is read for it. A mask that gives the same for every value reads none, unless it may be NULL: a text
+    /// stands for the other values alone.
+    pub(in crate::policy) fn reads_stored(&self, nullable: bool) -> bool {
         match self {
             Self::Plain => true,
             Self::Masked(mask) => match mask {
-                Mask::Fixed(_) | Mask::Null => false,
+                Mask::Fixed(_) => nullable,
+                Mask::Null => false,
                 Mask::Date(_)
                 | Mask::Bucket(_)
                 | Mask::First(_)
