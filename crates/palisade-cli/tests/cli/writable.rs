@@ -389,7 +389,8 @@ fn is_looked_at_for_steps(made: &Writable, grantee: &str) {
         let told = found[0]["description"].as_str().unwrap();
         assert!(told.contains(words) && told.contains(table), "{told}");
         let advice = made.shop.desk.run(&run).out;
-        assert!(advice.contains("--update --writable --steps"), "{advice}");
+        let is_told = advice.contains(" --writable ") && advice.contains(" --update --steps`");
+        assert!(is_told, "{advice}");
         made.shop.ask(found[0]["remedy"].as_str().unwrap());
         assert_eq!(look(), [] as [Value; 0], "{words} {table}");
     }
