@@ -189,7 +189,7 @@ async fn a_missing_grant_is_named_with_the_columns_that_are_read() {
     // Reads are told without schemas.
     query.relations.push("hr.users".to_owned());
     let error = query.fails().await;
-    assert!(error.detail.ends_with("what the account lacks"), "{error}");
+    assert!(error.detail.ends_with("that prints it"), "{error}");
 }
 
 #[tokio::test]
