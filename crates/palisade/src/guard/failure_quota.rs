@@ -91,7 +91,7 @@ impl Failures {
         Err(Rejection::new(
             Code::LimitFailures,
             format!(
-                "the database refused {} statements of yours over filtered tables within an hour; \
+                "{} statements of yours over filtered tables ended without an answer within an hour; \
                  statements over them that are more than comparisons in one table run again in {minutes} minutes",
                 count.failures
             ),
